@@ -1,0 +1,47 @@
+# Two commands set everything up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-fast check lint types peers clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/quickstart.py
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m "not slow"
+
+check: lint types test
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+# Packages to compare against, in an environment of their own: they pin other versions of numpy.
+peers: .venv-peers/.installed
+
+.venv-peers/.installed: pyproject.toml constraints.txt
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[peers]"
+	touch $@
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e ".[dev]"
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache

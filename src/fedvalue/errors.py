@@ -1,0 +1,70 @@
+"""Every error that fedvalue raises on purpose.
+
+    FedvalueError
+    ├── InputError            an argument is wrong: nothing was run (command line: exit code 2)
+    │   ├── GameError         the game itself: table length, number of clients, names
+    │   ├── MethodError       unknown method, unknown or impossible option
+    │   └── BudgetError       the budget is below what the method needs
+    ├── UtilityError          one coalition could not be evaluated; the others are kept
+    ├── StoreError            the store cannot be opened, read or written
+    └── MissingExtraError     an optional dependency is not installed
+
+A message says what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BudgetError",
+    "FedvalueError",
+    "FedvalueWarning",
+    "GameError",
+    "InputError",
+    "MethodError",
+    "MissingExtraError",
+    "StoreError",
+    "UtilityError",
+]
+
+
+class FedvalueError(Exception):
+    """Root of everything that fedvalue raises on purpose."""
+
+
+class InputError(FedvalueError, ValueError):
+    """An argument is wrong; nothing was run."""
+
+
+class GameError(InputError):
+    """The game is malformed: its table, its number of clients or its names."""
+
+
+class MethodError(InputError):
+    """The method is unknown, or one of its options is unknown or impossible."""
+
+
+class BudgetError(InputError):
+    """The budget does not cover what the method needs."""
+
+
+class UtilityError(FedvalueError):
+    """One coalition could not be evaluated; what was finished before it is kept.
+
+    `coalition` holds the client indices of the coalition that failed.
+    """
+
+    def __init__(self, message: str, coalition: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.coalition = coalition
+
+
+class StoreError(FedvalueError):
+    """The store cannot be opened, read or written."""
+
+
+class MissingExtraError(FedvalueError, ImportError):
+    """An optional dependency is needed for this and is not installed."""
+
+
+class FedvalueWarning(UserWarning):
+    """Something works, but not with the certainty one might expect."""

@@ -1,0 +1,128 @@
+"""The registry of estimators. To add one: a file here and an entry below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedvalue.coalition import subset_total
+from fedvalue.estimators.baselines import equal, loo
+from fedvalue.estimators.complementary import cc, cc_bernstein, cc_neyman
+from fedvalue.estimators.exact import exact_cc, exact_mc, exact_perm
+from fedvalue.estimators.group_testing import gtb
+from fedvalue.estimators.ipss import ipss, ipss_balanced
+from fedvalue.estimators.k_greedy import k_greedy
+from fedvalue.estimators.permutation import permutation, tmc
+from fedvalue.estimators.stratified import stratified_cc, stratified_mc
+from fedvalue.plan import Plan
+
+__all__ = ["ESTIMATORS", "Method"]
+
+PAPER = "Wei et al., Efficient Data Valuation Approximation in Federated Learning"
+ZHANG = "Zhang et al., Efficient Sampling Approaches to Shapley Value Approximation, SIGMOD 2023"
+
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator and what a user must know before choosing it.
+
+    `guarantee` is exact, unbiased or biased. `minimum(n, options)` is the smallest budget it works with. A
+    method whose plan is `fixed` asks for the same coalitions whatever the budget; the others become
+    exact when the budget covers all 2**n coalitions.
+    """
+
+    name: str
+    plan: Callable[..., Plan]
+    description: str
+    guarantee: str
+    reference: str
+    minimum: Callable[[int, Mapping[str, Any]], int]
+    fixed: bool = False
+
+
+def _all(n: int, options: Mapping[str, Any]) -> int:
+    return 1 << n
+
+
+def _at_least(count: int) -> Callable[[int, Mapping[str, Any]], int]:
+    return lambda n, options: min(count, 1 << n)
+
+
+def _one_order(n: int, options: Mapping[str, Any]) -> int:
+    return n + 1
+
+
+def _k_layers(n: int, options: Mapping[str, Any]) -> int:
+    k = options.get("k")
+    return 1 if k is None else subset_total(n, min(max(k, 0), n))
+
+
+_METHODS = (
+    Method(
+        "exact", exact_mc, "Shapley value from all 2^n coalitions by marginal contributions (MC-SV)",
+        "exact", f"{PAPER}, Eq. 4; Shapley 1953", _all, fixed=True,
+    ),
+    Method(
+        "exact-cc", exact_cc, "Shapley value from all 2^n coalitions by complementary contributions (CC-SV)",
+        "exact", f"{PAPER}, Eq. 5", _all, fixed=True,
+    ),
+    Method(
+        "exact-perm", exact_perm, "Shapley value as the mean over all n! orders (Perm-SV)",
+        "exact", f"{PAPER}, Sec. V-A", _all, fixed=True,
+    ),
+    Method(
+        "stratified-mc", stratified_mc, "Samples coalitions size by size, marginal contributions",
+        "unbiased", f"{PAPER}, Alg. 1", _at_least(2),
+    ),
+    Method(
+        "stratified-cc", stratified_cc, "Samples coalitions size by size, complementary contributions",
+        "unbiased", f"{PAPER}, Alg. 1", _at_least(2),
+    ),
+    Method(
+        "k-greedy", k_greedy, "All coalitions of at most k clients, nothing above",
+        "biased", f"{PAPER}, Alg. 2", _k_layers, fixed=True,
+    ),
+    Method(
+        "ipss", ipss, "All small coalitions, then a balanced sample of the next size, nothing above",
+        "biased", f"{PAPER}, Alg. 3", _at_least(1),
+    ),
+    Method(
+        "ipss-balanced", ipss_balanced, "IPSS with the sampled size averaged and the rest of v(N) spread",
+        "biased", f"fedvalue, after {PAPER}, Alg. 3", _at_least(2),
+    ),
+    Method(
+        "permutation", permutation, "Mean marginal contribution over random orders and their reverses",
+        "unbiased", "Castro et al. 2009; Mitchell et al. 2022", _one_order,
+    ),
+    Method(
+        "tmc", tmc, "Random orders, each cut short when it has reached v(N) (Extended-TMC)",
+        "biased", "Ghorbani and Zou, Data Shapley, ICML 2019", _one_order,
+    ),
+    Method(
+        "gtb", gtb, "Group testing: differences of values from random coalitions (Extended-GTB)",
+        "biased", "Jia et al., Towards Efficient Data Valuation, AISTATS 2019", _at_least(3),
+    ),
+    Method(
+        "cc", cc, "Random splits of the clients, complementary contributions (CC-Shapley)",
+        "unbiased", ZHANG, _at_least(4),
+    ),
+    Method(
+        "cc-neyman", cc_neyman, "CC-Shapley with a pilot and Neyman allocation over sizes",
+        "biased", ZHANG, _at_least(4),
+    ),
+    Method(
+        "cc-bernstein", cc_bernstein, "CC-Shapley that follows the widest empirical-Bernstein bounds",
+        "biased", ZHANG, _at_least(4),
+    ),
+    Method(
+        "loo", loo, "Leave-one-out: what the grand coalition loses without the client",
+        "biased", "run as DIG-FL by the authors of the paper", lambda n, options: n + 1, fixed=True,
+    ),
+    Method(
+        "equal", equal, "Equal split of v(N) − v(∅): the baseline that a method has to beat",
+        "biased", "trivial", _at_least(2), fixed=True,
+    ),
+)  # fmt: skip
+
+ESTIMATORS: dict[str, Method] = {method.name: method for method in _METHODS}

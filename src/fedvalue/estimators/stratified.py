@@ -1,0 +1,165 @@
+"""The unified stratified framework (Alg. 1) with marginal (MC) or complementary (CC) contributions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb, lgamma
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.coalition import (
+    allocate,
+    balanced_layer,
+    complement,
+    complementary_pairs,
+    full_mask,
+    marginal_pairs,
+    members,
+    random_layer,
+    random_splits,
+)
+from fedvalue.errors import MethodError
+from fedvalue.estimators._strata import stratum_means
+from fedvalue.plan import Plan
+
+__all__ = ["stratified_cc", "stratified_mc"]
+
+Design = Literal["paired", "paper"]
+Allocation = Literal["equal", "proportional"] | Sequence[int]
+
+
+def stratified_mc(
+    n: int,
+    budget: int,
+    rng: np.random.Generator,
+    *,
+    design: Design = "paired",
+    allocation: Allocation = "equal",
+) -> Plan:
+    """Alg. 1 with pairs (S, S∖{i}).
+
+    Stratum k holds the coalitions of size k, `allocation` says how many are evaluated: `equal`,
+    `proportional` to C(n,k), or a list for k = 1..n. `design="paper"` samples the strata independently
+    and uses the pairs that happen to exist, an empty stratum contributing 0. `design="paired"` grows each
+    coalition of stratum k from one of stratum k−1, so that every evaluation completes a pair, for the
+    client that has the fewest; a client without a pair at some size takes the mean of the others there.
+    Unbiased once every stratum has a sample (paired); ∅ is always evaluated.
+    """
+    strata = _strata_sizes(n, budget, allocation, design, [comb(n, k) for k in range(1, n + 1)])
+    grow = _chains if design == "paired" else _independent_strata
+    masks = grow(n, budget, strata, rng)
+    utilities = yield masks
+    pairs = marginal_pairs(masks)
+    return stratum_means(
+        n, pairs.client, pairs.size, pairs.contributions(utilities), borrow=design == "paired"
+    )
+
+
+def stratified_cc(
+    n: int,
+    budget: int,
+    rng: np.random.Generator,
+    *,
+    design: Design = "paired",
+    allocation: Allocation = "equal",
+) -> Plan:
+    """Alg. 1 with pairs (S, N∖S); options as for `stratified_mc`.
+
+    With `design="paired"` the coalitions of size k < n/2 contain all clients equally often and each brings
+    its complement.
+    """
+    caps = [comb(n, k) for k in range(1, n + 1)]
+    strata = _strata_sizes(n, budget, allocation, design, caps)
+    grow = _balanced_splits if design == "paired" else _independent_strata
+    masks = grow(n, budget, strata, rng)
+    utilities = yield masks
+    pairs = complementary_pairs(masks, n)
+    return stratum_means(
+        n, pairs.client, pairs.size, pairs.contributions(utilities), borrow=design == "paired"
+    )
+
+
+def _strata_sizes(n: int, budget: int, allocation: Allocation, design: str, caps: list[int]) -> list[int]:
+    """m_1..m_n. Stratum n is the grand coalition; ∅, stratum 0, comes out of the budget first."""
+    if design not in ("paired", "paper"):
+        raise MethodError(f"The option 'design' must be 'paired' or 'paper'. Got {design!r}.")
+    if isinstance(allocation, str):
+        if allocation not in ("equal", "proportional"):
+            raise MethodError(
+                "The option 'allocation' must be 'equal', 'proportional' or a list of n numbers. "
+                f"Got {allocation!r}."
+            )
+        inner = _layer_weights(n) if allocation == "proportional" else np.ones(n - 1)
+        return [*allocate(budget - 2, inner, caps[:-1]), 1]
+    given = [int(m) for m in allocation]
+    if len(given) != n or any(not 0 <= m <= cap for m, cap in zip(given, caps, strict=True)):
+        raise MethodError(
+            f"A list for 'allocation' must hold m_k for k = 1..{n}, each between 0 and C(n,k). Got {given}."
+        )
+    if sum(given) + 1 > budget:
+        raise MethodError(f"The allocation asks for {sum(given)} coalitions and ∅; the budget is {budget}.")
+    return given
+
+
+def _layer_weights(n: int) -> NDArray[np.float64]:
+    """C(n,k) for k = 1..n−1, scaled to the largest (the numbers themselves overflow)."""
+    logs = np.array([lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) for k in range(1, n)])
+    weights: NDArray[np.float64] = np.exp(logs - logs.max(initial=-np.inf))
+    return weights
+
+
+def _independent_strata(n: int, budget: int, strata: list[int], rng: np.random.Generator) -> list[int]:
+    """Lines 1–9 of Alg. 1: m_k coalitions of size k, uniformly and without replacement."""
+    return [0, *(mask for k, m in enumerate(strata, 1) for mask in random_layer(n, k, m, rng))]
+
+
+def _balanced_splits(n: int, budget: int, strata: list[int], rng: np.random.Generator) -> list[int]:
+    """Complementary pairs; sizes k and n − k share what the allocation gives to the two."""
+    half = n // 2
+    caps = [comb(n, k) // (2 if 2 * k == n else 1) for k in range(1, half + 1)]
+    wanted = np.array([strata[k - 1] + (strata[n - k - 1] if 2 * k != n else 0) for k in range(1, half + 1)])
+    splits = allocate(min((budget - 2) // 2, int(wanted.sum()) // 2), wanted.astype(float), caps)
+    masks = [0, full_mask(n)]
+    for k, count in enumerate(splits, 1):
+        drawn = random_splits(n, k, count, rng) if 2 * k == n else balanced_layer(n, k, count, rng)
+        masks += [part for mask in drawn for part in (mask, complement(mask, n))]
+    return masks
+
+
+def _chains(n: int, budget: int, strata: list[int], rng: np.random.Generator) -> list[int]:
+    """m_k coalitions of size k, each one of size k−1 that was drawn before, plus one client."""
+    known = {0}
+    below = [0]
+    if strata[-1]:
+        known.add(full_mask(n))
+    for k, wanted in enumerate(strata[:-1], 1):
+        drawn: list[int] = []
+        pairs_of = np.zeros(n)  # how many pairs each client has in this stratum
+        while len(drawn) < min(wanted, comb(n, k)) and len(known) < budget:
+            mask = _grown(n, below, known, pairs_of, rng)
+            if mask is None:  # no coalition below that could grow: a new one, with a partner of its own
+                mask = random_layer(n, k, 1, rng, drawn)[0]
+                partner = mask ^ 1 << int(rng.choice(members(mask)))
+                if partner not in known and len(known) + 2 > budget:
+                    break
+                known.add(partner)
+                below.append(partner)
+            known.add(mask)
+            drawn.append(mask)
+            pairs_of[[i for i in members(mask) if mask ^ 1 << i in known]] += 1
+        below = drawn
+    return sorted(known)
+
+
+def _grown(
+    n: int, below: list[int], known: set[int], pairs_of: NDArray[np.float64], rng: np.random.Generator
+) -> int | None:
+    """A new coalition made of a drawn one and the client that has the fewest pairs, ties at random."""
+    for i in np.lexsort((rng.random(n), pairs_of)):
+        bit = 1 << int(i)
+        larger = [mask | bit for mask in below if not mask & bit and mask | bit not in known]
+        if larger:
+            return larger[int(rng.integers(len(larger)))]
+    return None

@@ -1,0 +1,24 @@
+"""What one evaluated coalition gave: the record that games produce and the store keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+__all__ = ["UTILITY", "Outcome"]
+
+UTILITY = "utility"
+"""Name of the metric of a game that has only one."""
+
+
+class Outcome(NamedTuple):
+    """All metrics of one coalition, and where and in what time they were computed.
+
+    >>> Outcome({"utility": 0.9}).metrics["utility"]
+    0.9
+    """
+
+    metrics: Mapping[str, float]
+    seconds: float = 0.0
+    backend: str = ""
+    device: str = ""

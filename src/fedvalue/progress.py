@@ -1,0 +1,46 @@
+"""What a person sees while coalitions are evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["show_progress"]
+
+Report = Callable[[int, int], None]
+
+
+@contextmanager
+def show_progress(progress: bool | Report) -> Iterator[Report]:
+    """A function of (done, total): the given one, one that draws a bar on the terminal, or none at all.
+
+    The bar goes to stderr, disappears when done, and is not drawn where stderr is no terminal.
+    """
+    if not isinstance(progress, bool):
+        yield progress
+        return
+    if not progress:
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("coalitions"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("coalitions", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,163 @@
+"""Values: what an estimator found out about each client, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Estimate", "Values"]
+
+_FORMAT = "fedvalue.values/1"
+_BAR_WIDTH = 24
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an estimator returns: a value per client and, where one is valid, its standard error.
+
+    `dof` are the degrees of freedom behind `stderr` (None: as good as infinitely many); `details` says
+    in plain data what the method did (strata, permutations, …).
+    """
+
+    mean: NDArray[np.float64]
+    stderr: NDArray[np.float64] | None = None
+    dof: NDArray[np.float64] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The value of every client, with its uncertainty and where it comes from.
+
+    >>> v = Values(mean=[3.0, 1.0], names=("a", "b"), method="exact", evaluations=4)
+    >>> v.share.tolist()
+    [0.75, 0.25]
+    """
+
+    mean: NDArray[np.float64]
+    names: tuple[str, ...]
+    method: str
+    evaluations: int
+    seconds: float = 0.0
+    stderr: NDArray[np.float64] | None = None
+    dof: NDArray[np.float64] | None = None
+    guarantee: str = ""
+    budget: int | None = None
+    seed: int | None = None
+    game_id: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = tuple(str(name) for name in self.names)
+        object.__setattr__(self, "names", names)
+        for name in ("mean", "stderr", "dof"):
+            given = getattr(self, name)
+            if given is None and name != "mean":
+                continue
+            object.__setattr__(self, name, _vector(given, len(names), f"Values.{name}"))
+
+    @property
+    def n(self) -> int:
+        """How many clients."""
+        return len(self.names)
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """Each value as a fraction of the sum; nan where the sum is zero."""
+        total = self.mean.sum()
+        return self.mean / total if total else np.full(self.n, np.nan)
+
+    def interval(self, level: float = 0.95) -> NDArray[np.float64] | None:
+        """Lower and upper bound per client (rows), or None where the method has no valid one.
+
+        Student's t with the method's degrees of freedom: few samples give wide intervals.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"The level of an interval must lie between 0 and 1. Got {level!r}.")
+        if self.stderr is None:
+            return None
+        from scipy.special import ndtri, stdtrit
+
+        upper_tail = 0.5 + level / 2
+        quantile = ndtri(upper_tail) if self.dof is None else stdtrit(self.dof, upper_tail)
+        half_width = quantile * self.stderr
+        return np.column_stack([self.mean - half_width, self.mean + half_width])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; `Values.from_dict` reads it back."""
+        return {
+            "format": _FORMAT,
+            "method": self.method,
+            "guarantee": self.guarantee,
+            "names": list(self.names),
+            "mean": self.mean.tolist(),
+            "stderr": None if self.stderr is None else self.stderr.tolist(),
+            "dof": None if self.dof is None else self.dof.tolist(),
+            "evaluations": self.evaluations,
+            "budget": self.budget,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "game_id": self.game_id,
+            "details": dict(self.details),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Values:
+        """Values from what `to_dict` gave.
+
+        >>> v = Values(mean=[1.0], names=["a"], method="exact", evaluations=2)
+        >>> Values.from_dict(v.to_dict()).mean.tolist()
+        [1.0]
+        """
+        if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
+            came = data.get("format") if isinstance(data, Mapping) else type(data).__name__
+            raise InputError(
+                f"Expected values in the format {_FORMAT!r}. Got {came!r}. "
+                "Write them again with this version of fedvalue."
+            )
+        fields = {key: value for key, value in data.items() if key != "format"}
+        try:
+            return cls(**fields)
+        except TypeError as error:
+            missing = {"mean", "names", "method", "evaluations"} - fields.keys()
+            reason = f"missing {sorted(missing)}" if missing else str(error)
+            raise InputError(f"These are not complete values: {reason}.") from error
+
+    def table(self, level: float = 0.95) -> Table:
+        """A rich table: client, value, ±, share and a bar."""
+        from rich.table import Table
+        from rich.text import Text
+
+        interval = self.interval(level)
+        table = Table(title=f"Data value by {self.method}", title_justify="left")
+        table.add_column("client", overflow="fold")
+        table.add_column("value", justify="right")
+        table.add_column(f"± {level:.0%}", justify="right")
+        table.add_column("share", justify="right")
+        table.add_column("", no_wrap=True)
+        largest = float(np.abs(self.mean).max(initial=0.0)) or 1.0
+        for i, (name, mean, share) in enumerate(zip(self.names, self.mean, self.share, strict=True)):
+            half = "–" if interval is None else f"{(interval[i, 1] - interval[i, 0]) / 2:.4f}"
+            bar = Text(
+                "█" * max(1, round(_BAR_WIDTH * abs(mean) / largest)) if mean else "",
+                style="red" if mean < 0 else "green",
+            )
+            percent = "–" if np.isnan(share) else f"{share:.1%}"
+            table.add_row(Text(name), f"{mean:+.4f}", half, percent, bar)
+        return table
+
+
+def _vector(values: ArrayLike, n: int, what: str) -> NDArray[np.float64]:
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.shape != (n,):
+        raise InputError(f"{what} must hold one number per name ({n}). Got shape {vector.shape}.")
+    return vector
