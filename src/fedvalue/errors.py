@@ -4,7 +4,8 @@
     ├── InputError            an argument is wrong: nothing was run (command line: exit code 2)
     │   ├── GameError         the game itself: table length, number of clients, names
     │   ├── MethodError       unknown method, unknown or impossible option
-    │   └── BudgetError       the budget is below what the method needs
+    │   ├── BudgetError       the budget is below what the method needs
+    │   └── ScenarioError     the data: unknown scenario, missing files, arrays that cannot be used
     ├── UtilityError          one coalition could not be evaluated; the others are kept
     ├── StoreError            the store cannot be opened, read or written
     └── MissingExtraError     an optional dependency is not installed
@@ -22,6 +23,7 @@ __all__ = [
     "InputError",
     "MethodError",
     "MissingExtraError",
+    "ScenarioError",
     "StoreError",
     "UtilityError",
 ]
@@ -45,6 +47,10 @@ class MethodError(InputError):
 
 class BudgetError(InputError):
     """The budget does not cover what the method needs."""
+
+
+class ScenarioError(InputError):
+    """The clients' data cannot be found, read or used as asked."""
 
 
 class UtilityError(FedvalueError):

@@ -2,6 +2,7 @@
 
 A game knows its number of clients, their names, an `id` that changes with anything that changes its
 utilities and with nothing else, and how to evaluate coalitions, handing each outcome over as it finishes.
+Where evaluations are noisy they can be repeated: the utility of a coalition is the mean over `replicates`.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class Game(Protocol):
     @property
     def doubts(self) -> tuple[str, ...]: ...
     @property
-    def metric(self) -> str: ...
-    def evaluate(self, masks: Sequence[int]) -> Iterator[tuple[int, Outcome]]: ...
+    def replicates(self) -> int: ...
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]: ...
+    def utility(self, outcome: Outcome) -> float: ...
 
 
 GameLike: TypeAlias = "Game | ArrayLike"
@@ -52,7 +54,7 @@ class TableGame:
     [4.0, 1.0]
     """
 
-    metric = UTILITY
+    replicates = 1
     doubts: tuple[str, ...] = ()
 
     def __init__(self, utilities: ArrayLike, names: Sequence[str] | None = None) -> None:
@@ -84,7 +86,11 @@ class TableGame:
         index = np.fromiter(masks, dtype=np.int64, count=len(masks))
         return cast("list[float]", self.utilities[index].tolist())
 
-    def evaluate(self, masks: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
+    def utility(self, outcome: Outcome) -> float:
+        """The number that was looked up."""
+        return outcome.metrics[UTILITY]
+
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
         """Looks the coalitions up."""
         for mask, utility in zip(masks, self(masks), strict=True):
             yield mask, Outcome({UTILITY: utility}, backend="table")
@@ -100,13 +106,12 @@ class FunctionGame:
 
     For a store the game needs an identity. By default it is taken from the function's code and the data
     it refers to; `key="…"` replaces that with a name of yours (data version, model, settings): change it
-    whenever the utilities change.
+    whenever the utilities change. A noisy function can be called `replicates` times per coalition; the
+    utility is the mean.
 
     >>> FunctionGame(2, lambda coalitions: [float(len(c)) for c in coalitions])([0b00, 0b11])
     [0.0, 2.0]
     """
-
-    metric = UTILITY
 
     def __init__(
         self,
@@ -117,14 +122,18 @@ class FunctionGame:
         batch: bool = True,
         chunk: int | None = None,
         key: str | None = None,
+        replicates: int = 1,
     ) -> None:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise GameError(f"A game needs at least one client. Got n={n!r}.")
         if not callable(fn):
             raise GameError(f"fn must be a function of coalitions. Got {type(fn).__name__}.")
-        if chunk is not None and chunk < 1:
+        if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
             raise GameError(f"chunk must be at least 1 or None. Got {chunk!r}.")
+        if replicates < 1:
+            raise GameError(f"replicates must be at least 1. Got {replicates!r}.")
         self.n = int(n)
+        self.replicates = replicates
         self.fn = fn
         self.batch = batch
         self.chunk = chunk
@@ -137,7 +146,11 @@ class FunctionGame:
         found = {mask: outcome.metrics[UTILITY] for mask, outcome in self.evaluate(masks)}
         return [found[mask] for mask in masks]
 
-    def evaluate(self, masks: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
+    def utility(self, outcome: Outcome) -> float:
+        """The number that the function returned."""
+        return outcome.metrics[UTILITY]
+
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
         """Calls the function, and yields each utility as soon as the call that gave it returns."""
         start, width = 0, self.chunk or 1
         while start < len(masks):
@@ -186,7 +199,7 @@ class FunctionGame:
         for mask, utility in zip(masks, utilities, strict=True):
             try:
                 number = float(utility)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 failures.append((mask, utility))
                 continue
             if not math.isfinite(number):

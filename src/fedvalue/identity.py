@@ -41,6 +41,9 @@ _MUTATORS = frozenset(
 )
 
 
+_PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, np.ndarray)
+
+
 def fingerprint(*parts: Any) -> tuple[str, tuple[str, ...]]:
     """A hexadecimal digest of the parts, and the names of what could not be looked into.
 
@@ -128,8 +131,31 @@ class _Content:
         self.write("global", name)
         if isinstance(value, FunctionType) and value.__module__ != module:
             self.write(value.__module__, value.__qualname__)  # a library's function: its name says it
+        elif isinstance(value, type) and value.__module__ == module:
+            self.add_class(value)
         else:
             self.add(value, name)
+
+    def add_class(self, cls: type) -> None:
+        """A class that stands beside the function is part of its code: bases, methods, plain settings."""
+        if id(cls) in self.open_functions:
+            return
+        self.open_functions.add(id(cls))
+        self.write("class", cls.__qualname__)
+        for base in cls.__bases__:
+            self.add_global(base.__name__, base, cls.__module__)
+        for name, member in sorted(vars(cls).items()):
+            method = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+            # What @dataclass writes follows from the fields and says nothing new.
+            written = (
+                not name.startswith("__") or not is_dataclass(cls) or name in ("__call__", "__post_init__")
+            )
+            if isinstance(method, FunctionType) and written:
+                self.write("method", name)
+                self.add_function(method)
+            elif isinstance(member, _PLAIN) and not name.startswith("__"):
+                self.write("setting", name)
+                self.add(member, f"{cls.__name__}.{name}")
 
     def add_code(self, code: CodeType) -> None:
         self.write("code", code.co_code.hex(), *code.co_names, *code.co_varnames)
@@ -150,11 +176,17 @@ def _global_names(code: CodeType) -> set[str]:
 
 
 def _changed_names(code: CodeType) -> set[str]:
-    """Names outside the function that it rebinds, or changes through a method such as `append`."""
-    changed = set()
+    """Names outside the function that it rebinds, or changes by `x[…] = …` or a method such as `append`."""
+    changed: set[object] = set()
     for c in _nested(code):
         loaded = None
+        loaded_at: dict[tuple[int | None, int | None], str] = {}
         for step in dis.get_instructions(c):
+            at = (step.positions.lineno, step.positions.col_offset) if step.positions else (None, None)
+            if step.opname in ("LOAD_DEREF", "LOAD_GLOBAL"):
+                loaded_at[at] = step.argval
+            elif step.opname in ("STORE_SUBSCR", "DELETE_SUBSCR") and None not in at and at in loaded_at:
+                changed.add(loaded_at[at])  # x[…] begins in the source where its x was loaded
             if step.opname in ("STORE_DEREF", "STORE_GLOBAL") or (
                 step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval in _MUTATORS and loaded
             ):

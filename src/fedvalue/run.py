@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from inspect import Parameter, signature
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalition import members
-from fedvalue.errors import BudgetError, FedvalueWarning, MethodError, UtilityError
+from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method
 from fedvalue.estimators.exact import exact_mc
-from fedvalue.game import Game, GameLike, TableGame, as_game
-from fedvalue.outcome import Outcome
+from fedvalue.game import Game, GameLike, as_game
+from fedvalue.ledger import Ledger
 from fedvalue.plan import Plan
 from fedvalue.progress import show_progress
 from fedvalue.store import UtilityStore
 from fedvalue.values import Estimate, Values
+
+if TYPE_CHECKING:
+    from fedvalue.federation import FederatedGame
 
 __all__ = ["compare", "default_budget", "methods", "value"]
 
@@ -37,7 +37,6 @@ StoreLike: TypeAlias = "UtilityStore | str | PathLike[str] | None"
 Progress: TypeAlias = "bool | Callable[[int, int], None]"
 """True for a bar on the terminal, or a function of (coalitions done, coalitions asked)."""
 
-_COMMIT_SECONDS = 0.01  # finished outcomes wait at most this long before they are written
 _LARGEST_EXACT = 25  # 2**25 coalitions: what a table in memory still holds
 
 
@@ -92,26 +91,33 @@ def compare(
     """Several methods on one game, every evaluation shared between them.
 
     Each method has the budget to itself. Exact methods are the reference and always take all 2**n.
-    Without `methods`: every one that the budget allows, and the exact ones up to 20 clients.
+    Without `methods`: every one that the budget allows, the exact ones up to 20 clients, and the gradient
+    methods where there is a training to record; all of them look at the same one.
 
     >>> results = compare([0.0, 1.0, 1.0, 3.0], methods=["exact", "equal"], budget=2)
     >>> [round(float(v), 2) for v in results["equal"].mean]
     [1.5, 1.5]
     """
     the_game = as_game(game)
-    names = runnable_methods(the_game.n, budget) if methods is None else list(dict.fromkeys(methods))
+    if methods is None:
+        names = runnable_methods(the_game.n, budget, traces=getattr(the_game, "averages", False))
+    else:
+        names = list(dict.fromkeys(methods))
     if not names:
         raise MethodError("methods must name at least one method.")
     return _run(the_game, [_request(name, {}) for name in names], budget, seed, store, progress)
 
 
-def runnable_methods(n: int, budget: int | None) -> list[str]:
-    """The methods that a budget allows for n clients, exact ones as far as they are quick to compute."""
+def runnable_methods(n: int, budget: int | None, traces: bool = False) -> list[str]:
+    """The methods that a budget allows for n clients, exact ones as far as they are quick to compute.
+
+    Gradient methods are among them where the game `traces`, that is, can record a training.
+    """
     limit = default_budget(n) if budget is None else budget
     return [
         m.name
         for m in ESTIMATORS.values()
-        if (n <= 20 if m.guarantee == "exact" else m.minimum(n, {}) <= limit)
+        if (n <= 20 if m.guarantee == "exact" else m.minimum(n, {}) <= limit) and (traces or not m.view)
     ]
 
 
@@ -134,7 +140,7 @@ def _request(name: str, options: Mapping[str, Any]) -> _Request:
         near = get_close_matches(str(name), ESTIMATORS, n=3, cutoff=0.4)
         hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
         raise MethodError(f"Unknown method {name!r}. {hint}Methods: {', '.join(ESTIMATORS)}.")
-    known = [p.name for p in signature(method.plan).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
+    known = method.options
     for option in options:
         if option not in known:
             raise MethodError(
@@ -147,12 +153,12 @@ def _set_budget(request: _Request, n: int, budget: int | None) -> None:
     """What the request may spend, and whether that is everything."""
     method = request.method
     needs = method.minimum(n, request.options)
-    if method.guarantee == "exact":
-        if n > _LARGEST_EXACT:
-            raise BudgetError(
-                f"{method.name} needs all 2**{n} coalitions; up to {_LARGEST_EXACT} clients are supported. "
-                "Choose a sampling method."
-            )
+    if method.guarantee == "exact" and n > _LARGEST_EXACT:
+        raise BudgetError(
+            f"{method.name} needs all 2**{n} coalitions; up to {_LARGEST_EXACT} clients are supported. "
+            "Choose a sampling method."
+        )
+    if method.guarantee == "exact" or method.view:  # what they cost does not depend on the budget
         request.budget = needs
         return
     request.budget = max(needs, default_budget(n)) if budget is None else budget
@@ -172,8 +178,11 @@ def _run(
     store: StoreLike,
     progress: Progress,
 ) -> dict[str, Values]:
-    if isinstance(budget, bool) or (budget is not None and (int(budget) != budget or budget < 1)):
+    if budget is not None and not _is_whole(budget, least=1):
         raise BudgetError(f"The budget must be a whole number of coalitions, at least 1. Got {budget!r}.")
+    if not _is_whole(seed, least=0):
+        raise InputError(f"The seed must be a whole number, at least 0. Got {seed!r}.")
+    budget, seed = None if budget is None else int(budget), int(seed)  # NumPy's integers are no JSON
     if (
         len(requests) == 1
         and requests[0].method.guarantee == "exact"
@@ -185,19 +194,33 @@ def _run(
         )
     for request in requests:
         _set_budget(request, game.n, budget)
+        if request.method.view and not hasattr(game, "trace_games"):
+            raise MethodError(
+                f"{request.method.name} needs a federated game (FederatedGame): it looks at the clients' updates "
+                f"in a recorded training. Got a {type(game).__name__}, which has utilities only."
+            )
+    views = [request for request in requests if request.method.view]
+    plans = [request for request in requests if not request.method.view]
     with ExitStack() as resources:
         if store is not None and not isinstance(store, UtilityStore):
             store = resources.enter_context(UtilityStore(store))
         report = resources.enter_context(show_progress(progress))
-        ledger = _Ledger(game, store, report)
-        estimates = _drive(game.n, requests, ledger, seed)
+        ledger = Ledger(game, store, report)
+        # The recorded training is that of the grand coalition: recorded first, it is not trained again.
+        estimates = _look(cast("FederatedGame", game), views, ledger, seed) if views else {}
+        estimates |= _drive(game.n, plans, ledger, seed)
+    noise = ledger.noise()
     return {
-        request.method.name: _values(game, request, estimate, seed)
-        for request, estimate in zip(requests, estimates, strict=True)
+        request.method.name: _values(game, request, estimates[request.method.name], seed, noise)
+        for request in requests
     }
 
 
-def _values(game: Game, request: _Request, estimate: Estimate, seed: int) -> Values:
+def _is_whole(number: object, least: int) -> bool:
+    return isinstance(number, (int, np.integer)) and not isinstance(number, bool) and int(number) >= least
+
+
+def _values(game: Game, request: _Request, estimate: Estimate, seed: int, noise: float | None) -> Values:
     return Values(
         mean=estimate.mean,
         names=game.names,
@@ -210,11 +233,27 @@ def _values(game: Game, request: _Request, estimate: Estimate, seed: int) -> Val
         budget=request.budget,
         seed=seed,
         game_id=game.id,
-        details=dict(estimate.details),
+        details=dict(estimate.details) | ({} if noise is None else {"training_noise": noise}),
     )
 
 
-def _drive(n: int, requests: Sequence[_Request], ledger: _Ledger, seed: int) -> list[Estimate]:
+def _look(
+    game: FederatedGame, requests: Sequence[_Request], ledger: Ledger, seed: int
+) -> dict[str, Estimate]:
+    """Every gradient method on the same recorded training, each charged as if it had come alone."""
+    trace = game.trace_games(keep=ledger.keep)
+    estimates: dict[str, Estimate] = {}
+    for request in requests:
+        assert request.method.view is not None
+        began, shared, spared = time.perf_counter(), trace.seconds, trace.spared
+        estimate = request.method.view(trace, np.random.default_rng(seed), **request.options)
+        estimates[request.method.name] = estimate
+        request.evaluations = 1
+        request.seconds = time.perf_counter() - began + shared + trace.spared - spared
+    return estimates
+
+
+def _drive(n: int, requests: Sequence[_Request], ledger: Ledger, seed: int) -> dict[str, Estimate]:
     """Advances all plans together: what they ask in one step is evaluated as one batch."""
     plans = [_plan(n, request, seed) for request in requests]
     estimates: dict[int, Estimate] = {}
@@ -230,13 +269,14 @@ def _drive(n: int, requests: Sequence[_Request], ledger: _Ledger, seed: int) -> 
             requests[j].seconds += ledger.seconds(ask)
             del asks[j]
             _step(j, plans[j], answer, requests[j], asks, estimates)
-    return [estimates[j] for j in range(len(plans))]
+    return {request.method.name: estimates[j] for j, request in enumerate(requests)}
 
 
 def _plan(n: int, request: _Request, seed: int) -> Plan:
     rng = np.random.default_rng(seed)
     if request.exact:
         return exact_mc(n, request.budget, rng)
+    assert request.method.plan is not None
     return request.method.plan(n, request.budget, rng, **request.options)
 
 
@@ -269,82 +309,3 @@ def _charge(request: _Request, ask: Sequence[int]) -> None:
             f"{request.method.name} asked for {request.evaluations} coalitions; its budget is "
             f"{request.budget}."
         )
-
-
-class _Ledger:
-    """Every utility known in this run."""
-
-    def __init__(self, game: Game, store: UtilityStore | None, report: Callable[[int, int], None]) -> None:
-        self.game = game
-        self.store = store
-        self.report = report
-        self.known: dict[int, float] = {}
-        self.took: dict[int, float] = {}
-        # A table is its own memory; a copy of it as a dict would be a hundred times as large.
-        self.table = game.utilities if isinstance(game, TableGame) and store is None else None
-        if store is not None:
-            if game.doubts:
-                warnings.warn(
-                    f"The store recognises this game by its code, which refers to {', '.join(game.doubts)}; "
-                    "changes in there go unnoticed. Pass key='…' to FunctionGame to name the game yourself.",
-                    FedvalueWarning,
-                    stacklevel=5,
-                )
-            store.register(game.id, game.n, {"names": list(game.names), "metric": game.metric})
-
-    def learn(self, asks: Iterable[Sequence[int]]) -> None:
-        """Makes sure that everything asked is known, evaluating in one batch what is not."""
-        if self.table is not None:
-            return
-        missing = list(dict.fromkeys(m for ask in asks for m in ask if m not in self.known))
-        if self.store is not None and missing:
-            for mask, outcome in self.store.read(self.game.id, missing).items():
-                self._remember(mask, outcome)
-            missing = [mask for mask in missing if mask not in self.known]
-        if missing:
-            self._evaluate(missing)
-
-    def utilities(self, ask: Sequence[int]) -> NDArray[np.float64]:
-        if self.table is not None:
-            if isinstance(ask, range) and len(ask) == len(self.table):
-                return self.table
-            return self.table[np.fromiter(ask, np.int64, len(ask))]
-        return np.fromiter((self.known[mask] for mask in ask), np.float64, len(ask))
-
-    def seconds(self, ask: Sequence[int]) -> float:
-        """What evaluating these took, now or when they were stored."""
-        return sum(self.took[mask] for mask in ask) if self.took else 0.0
-
-    def _evaluate(self, missing: list[int]) -> None:
-        done_before, total = len(self.known), len(self.known) + len(missing)
-        unwritten: list[tuple[int, Outcome]] = []
-        written = time.monotonic()
-        self.report(done_before, total)
-        try:
-            for mask, outcome in self.game.evaluate(missing):
-                self._remember(mask, outcome)
-                unwritten.append((mask, outcome))
-                if self.store is not None and time.monotonic() - written >= _COMMIT_SECONDS:
-                    self.store.append(self.game.id, unwritten)
-                    unwritten, written = [], time.monotonic()
-                self.report(len(self.known), total)
-        finally:  # also when a coalition fails or the user interrupts: nothing finished is lost
-            if self.store is not None and unwritten:
-                self.store.append(self.game.id, unwritten)
-        lost = [mask for mask in missing if mask not in self.known]
-        if lost:
-            raise UtilityError(
-                f"The game returned nothing for {len(lost)} coalitions, the first {members(lost[0])}.",
-                members(lost[0]),
-            )
-
-    def _remember(self, mask: int, outcome: Outcome) -> None:
-        utility = outcome.metrics.get(self.game.metric)
-        if utility is None or not math.isfinite(utility):
-            raise UtilityError(
-                f"The utility of a coalition must be a finite number. Got {self.game.metric} = {utility} "
-                f"for coalition {members(mask)}. It was not stored.",
-                members(mask),
-            )
-        self.known[mask] = float(utility)
-        self.took[mask] = outcome.seconds

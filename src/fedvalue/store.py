@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,14 +24,14 @@ from typing import Any
 
 from fedvalue.errors import StoreError
 from fedvalue.outcome import Outcome
+from fedvalue.storefile import APPLICATION_ID, refuse_foreign_file, same_file
 
 __all__ = ["MergeReport", "StoredGame", "UtilityStore"]
 
-_APPLICATION_ID = 0x66764C31  # "fvL1": marks the file as ours in SQLite's header
 _SCHEMA_VERSION = 1
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
-PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {_SCHEMA_VERSION};
 CREATE TABLE IF NOT EXISTS games (
     game_id TEXT PRIMARY KEY, n INTEGER NOT NULL, description TEXT NOT NULL, created TEXT NOT NULL
@@ -44,14 +46,17 @@ COMMIT;
 _LOCK_SECONDS = 60.0
 _KEYS_PER_QUERY = 500
 _ROW_COLUMNS = "game_id, mask, replicate, metrics, backend, device, seconds, created"
+_opening = threading.Lock()
+_open_stores: weakref.WeakSet[UtilityStore] = weakref.WeakSet()  # of this process
 
 
 @dataclass(frozen=True)
 class StoredGame:
-    """A game that the store knows, and how much of it."""
+    """A game that the store knows, and how much of it: repeated evaluations are outcomes of one coalition."""
 
     id: str
     n: int
+    coalitions: int
     outcomes: int
     created: str
     description: Mapping[str, Any]
@@ -80,13 +85,13 @@ class UtilityStore:
 
     def __init__(self, path: str | PathLike[str], *, create: bool = True) -> None:
         self.path = Path(path)
-        self._refuse_foreign_file(create)
+        self._file: tuple[int, int] | None = None
         with self._explained("open"):
-            self._db = sqlite3.connect(self.path, timeout=_LOCK_SECONDS, isolation_level=None)
+            self._db = self._connect(create)
             try:
                 self._prepare()
             except BaseException:
-                self._db.close()
+                self.close()
                 raise
 
     def __enter__(self) -> UtilityStore:
@@ -100,6 +105,7 @@ class UtilityStore:
     def close(self) -> None:
         """Ends the connection; what was appended stays."""
         self._db.close()
+        _open_stores.discard(self)
 
     def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None:
         """Makes a game known, with a description for people; a second time changes nothing."""
@@ -138,21 +144,23 @@ class UtilityStore:
     def games(self) -> list[StoredGame]:
         """All games, oldest first."""
         query = (
-            "SELECT g.game_id, g.n, count(o.mask), g.created, g.description FROM games g "
+            "SELECT g.game_id, g.n, count(DISTINCT o.mask), count(o.mask), g.created, g.description FROM games g "
             "LEFT JOIN outcomes o ON o.game_id = g.game_id GROUP BY g.game_id ORDER BY g.created, g.game_id"
         )
         with self._explained("read"):
             return [
-                StoredGame(id_, n, outcomes, created, json.loads(text))
-                for id_, n, outcomes, created, text in self._db.execute(query)
+                StoredGame(id_, n, coalitions, outcomes, created, _object(text))
+                for id_, n, coalitions, outcomes, created, text in self._db.execute(query)
             ]
 
     def game(self, prefix: str) -> StoredGame:
-        """The one game whose id begins so."""
-        matching = [game for game in self.games() if game.id.startswith(prefix)]
+        """The game with this id, or the one whose id begins so."""
+        games = self.games()
+        matching = [game for game in games if game.id == prefix]
+        matching = matching or [game for game in games if game.id.startswith(prefix)]
         if len(matching) == 1:
             return matching[0]
-        known = ", ".join(game.id for game in (matching or self.games())[:8]) or "none"
+        known = ", ".join(game.id for game in (matching or games)[:8]) or "none"
         raise StoreError(
             f"Expected the beginning of exactly one game id in {self.path}. Got {prefix!r}, which fits "
             f"{len(matching)}. Games there: {known}."
@@ -164,23 +172,34 @@ class UtilityStore:
         query = f"SELECT {_ROW_COLUMNS} FROM outcomes WHERE game_id=? ORDER BY length(mask), mask, replicate"
         with self._explained("read"):
             for row in self._db.execute(query, (game_id,)):
-                yield dict(zip(names, row, strict=True)) | {"metrics": json.loads(row[3])}
+                yield dict(zip(names, row, strict=True)) | {"metrics": _object(row[3])}
 
     def verify(self) -> list[str]:
         """Everything that is wrong with the file; an empty list when nothing is."""
         problems: list[str] = []
-        with self._explained("read"):
-            checked = [row[0] for row in self._db.execute("PRAGMA integrity_check(20)")]
-            problems += [f"SQLite: {line}" for line in checked if line != "ok"]
-            sizes = dict(self._db.execute("SELECT game_id, n FROM games"))
+        try:
+            for (line,) in self._db.execute("PRAGMA integrity_check(20)"):
+                if line != "ok":
+                    problems.append(f"SQLite: {line}")
+            sizes = {}
+            for game_id, n, description in self._db.execute("SELECT game_id, n, description FROM games"):
+                sizes[game_id] = n
+                try:
+                    _object(description)
+                except (TypeError, ValueError):
+                    problems.append(f"{game_id}: its description cannot be read")
             for row in self._db.execute("SELECT game_id, mask, replicate, metrics FROM outcomes"):
                 wrong = _row_problem(row[1], row[3], sizes.get(row[0]))
                 if wrong:
                     problems.append(f"{row[0]} / {row[1]} / {row[2]}: {wrong}")
+        except sqlite3.Error as error:  # the rest cannot be read, which is a finding, not a failure
+            problems.append(f"SQLite: {error}")
         return problems
 
     def merge(self, other: str | PathLike[str]) -> MergeReport:
         """Adds everything from another store. Where both know a coalition, this one's outcome stays."""
+        if same_file(Path(other)) == self._file:
+            raise StoreError(f"{other} is the store itself; name another one to merge.")
         with UtilityStore(other, create=False) as source:
             problems = source.verify()
             if problems:
@@ -208,6 +227,19 @@ class UtilityStore:
             added = self._db.execute("INSERT OR IGNORE INTO main.outcomes SELECT * FROM other.outcomes")
         return MergeReport(added.rowcount, present, tuple(conflicts))
 
+    def _connect(self, create: bool) -> sqlite3.Connection:
+        """Checks the file, unless this process has it open: then it has been checked, and closing a file
+        that was opened beside SQLite would end the locks that SQLite holds on it (a rule of POSIX).
+        """
+        with _opening:
+            this = same_file(self.path)
+            if this is None or all(this != store._file for store in _open_stores):
+                refuse_foreign_file(self.path, create)
+            connection = sqlite3.connect(self.path, timeout=_LOCK_SECONDS, isolation_level=None)
+            self._file = same_file(self.path)
+            _open_stores.add(self)
+        return connection
+
     def _prepare(self) -> None:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, _SCHEMA_VERSION):
@@ -233,35 +265,6 @@ class UtilityStore:
                     raise
                 time.sleep(0.02)
 
-    def _refuse_foreign_file(self, create: bool) -> None:
-        """A file that is not a whole store is refused before SQLite may touch it."""
-        try:
-            if not self.path.exists():
-                if create:
-                    return
-                raise StoreError(f"There is no store at {self.path}.")
-            with self.path.open("rb") as file:
-                header = file.read(100)
-            size = self.path.stat().st_size
-        except OSError as error:
-            raise StoreError(
-                f"The store {self.path} cannot be read: {error.strerror}. Give the path of a file "
-                "that you may read and write."
-            ) from error
-        if not header:
-            return
-        if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
-            raise StoreError(f"{self.path} is not a fedvalue store, and was left as it is.")
-        page_size = int.from_bytes(header[16:18], "big")
-        pages = int.from_bytes(header[28:32], "big")
-        if size < pages * (65536 if page_size == 1 else page_size):
-            raise StoreError(
-                f"{self.path} was cut off: its header promises {pages} pages, the file is shorter "
-                f"({size} bytes). It was left as it is; restore it from a copy."
-            )
-        if int.from_bytes(header[68:72], "big") != _APPLICATION_ID:
-            raise StoreError(f"{self.path} is an SQLite database of another program, and was left as it is.")
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._db.execute("BEGIN IMMEDIATE")
@@ -280,6 +283,11 @@ class UtilityStore:
         except sqlite3.Error as error:
             text = str(error)
             raise StoreError(f"Could not {doing} the store {self.path}: {_advice(text)} ({text}).") from error
+        except ValueError as error:
+            raise StoreError(
+                f"Could not {doing} the store {self.path}: a row is damaged ({error}). "
+                "`fedvalue store verify` lists what is wrong."
+            ) from error
 
 
 def _advice(text: str) -> str:
@@ -300,11 +308,12 @@ def _now() -> str:
 
 def _metrics_text(mask: int, outcome: Outcome) -> str:
     try:
-        return json.dumps(dict(outcome.metrics), allow_nan=False, sort_keys=True)
-    except ValueError as error:
-        raise StoreError(
-            f"Only finite metrics are stored. Got {dict(outcome.metrics)} for coalition {mask:x}."
-        ) from error
+        if all(math.isfinite(number) for number in outcome.metrics.values()):
+            numbers = {name: float(number) for name, number in outcome.metrics.items()}
+            return json.dumps(numbers, sort_keys=True)
+    except (ArithmeticError, TypeError):
+        pass
+    raise StoreError(f"Only finite numbers are stored. Got {dict(outcome.metrics)} for coalition {mask:x}.")
 
 
 def _provenance(outcome: Outcome) -> tuple[str, str, float]:
@@ -313,20 +322,30 @@ def _provenance(outcome: Outcome) -> tuple[str, str, float]:
 
 def _outcomes(rows: Iterable[tuple[str, str, float, str, str]]) -> dict[int, Outcome]:
     return {
-        int(mask, 16): Outcome(json.loads(metrics), seconds, backend, device)
+        int(mask, 16): Outcome(_object(metrics), seconds, backend, device)
         for mask, metrics, seconds, backend, device in rows
     }
+
+
+def _object(text: str) -> dict[str, Any]:
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError(f"expected a JSON object, got {text[:40]!r}")
+    return data
 
 
 def _row_problem(mask: str, metrics: str, n: int | None) -> str | None:
     if n is None:
         return "its game is not registered"
     try:
-        if int(mask, 16) >> n:
+        coalition = int(mask, 16)
+        if coalition >> n:
             return f"the coalition names clients beyond the {n} of its game"
-        numbers = json.loads(metrics).values()
-        if not all(math.isfinite(number) for number in numbers):
-            return "a metric is not finite"
-    except (ValueError, AttributeError, TypeError):
+        if f"{coalition:x}" != mask:
+            return "the coalition is not written as the store writes it"
+        numbers = _object(metrics).values()
+        if not numbers or not all(math.isfinite(number) for number in numbers):
+            return "a metric is missing or not finite"
+    except (ArithmeticError, TypeError, ValueError):
         return "the coalition or its metrics cannot be read"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,7 @@ class Values:
         return np.column_stack([self.mean - half_width, self.mean + half_width])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; `Values.from_dict` reads it back."""
+        """Plain data for JSON; `Values.from_dict` reads it back. JSON knows no infinity: such a dof is None."""
         return {
             "format": _FORMAT,
             "method": self.method,
@@ -101,7 +102,7 @@ class Values:
             "names": list(self.names),
             "mean": self.mean.tolist(),
             "stderr": None if self.stderr is None else self.stderr.tolist(),
-            "dof": None if self.dof is None else self.dof.tolist(),
+            "dof": None if self.dof is None else [d if math.isfinite(d) else None for d in self.dof.tolist()],
             "evaluations": self.evaluations,
             "budget": self.budget,
             "seed": self.seed,
@@ -125,6 +126,8 @@ class Values:
                 "Write them again with this version of fedvalue."
             )
         fields = {key: value for key, value in data.items() if key != "format"}
+        if isinstance(fields.get("dof"), list):
+            fields["dof"] = [math.inf if d is None else d for d in fields["dof"]]
         try:
             return cls(**fields)
         except TypeError as error:
@@ -145,14 +148,15 @@ class Values:
         table.add_column("share", justify="right")
         table.add_column("", no_wrap=True)
         largest = float(np.abs(self.mean).max(initial=0.0)) or 1.0
+        decimals = min(max(4, 2 - math.floor(math.log10(largest))), 12)  # small values keep their digits
         for i, (name, mean, share) in enumerate(zip(self.names, self.mean, self.share, strict=True)):
-            half = "–" if interval is None else f"{(interval[i, 1] - interval[i, 0]) / 2:.4f}"
+            half = "–" if interval is None else f"{(interval[i, 1] - interval[i, 0]) / 2:.{decimals}f}"
             bar = Text(
                 "█" * max(1, round(_BAR_WIDTH * abs(mean) / largest)) if mean else "",
                 style="red" if mean < 0 else "green",
             )
             percent = "–" if np.isnan(share) else f"{share:.1%}"
-            table.add_row(Text(name), f"{mean:+.4f}", half, percent, bar)
+            table.add_row(Text(name), f"{mean:+.{decimals}f}", half, percent, bar)
         return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from typing import Any
 
 from fedvalue.coalition import subset_total
@@ -15,7 +16,9 @@ from fedvalue.estimators.ipss import ipss, ipss_balanced
 from fedvalue.estimators.k_greedy import k_greedy
 from fedvalue.estimators.permutation import permutation, tmc
 from fedvalue.estimators.stratified import stratified_cc, stratified_mc
+from fedvalue.estimators.views import dig_fl, gtg, lambda_mr, one_round
 from fedvalue.plan import Plan
+from fedvalue.values import Estimate
 
 __all__ = ["ESTIMATORS", "Method"]
 
@@ -30,15 +33,32 @@ class Method:
     `guarantee` is exact, unbiased or biased. `minimum(n, options)` is the smallest budget it works with. A
     method whose plan is `fixed` asks for the same coalitions whatever the budget; the others become
     exact when the budget covers all 2**n coalitions.
+
+    Gradient methods have no `plan` but a `view`: a function of the games on one recorded training, which
+    only federated games offer. That training is all they cost, whatever the budget.
     """
 
     name: str
-    plan: Callable[..., Plan]
+    plan: Callable[..., Plan] | None
     description: str
     guarantee: str
     reference: str
     minimum: Callable[[int, Mapping[str, Any]], int]
     fixed: bool = False
+    view: Callable[..., Estimate] | None = None
+
+    @property
+    def function(self) -> Callable[..., Plan] | Callable[..., Estimate]:
+        """The plan or the view."""
+        function = self.plan or self.view
+        assert function is not None
+        return function
+
+    @property
+    def options(self) -> list[str]:
+        """The names of the method's options: the keyword-only parameters of its function."""
+        parameters = signature(self.function).parameters.values()
+        return [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
 
 
 def _all(n: int, options: Mapping[str, Any]) -> int:
@@ -55,7 +75,7 @@ def _one_order(n: int, options: Mapping[str, Any]) -> int:
 
 def _k_layers(n: int, options: Mapping[str, Any]) -> int:
     k = options.get("k")
-    return 1 if k is None else subset_total(n, min(max(k, 0), n))
+    return subset_total(n, min(max(k, 0), n)) if isinstance(k, int) else 1  # k itself is checked by the plan
 
 
 _METHODS = (
@@ -122,6 +142,25 @@ _METHODS = (
     Method(
         "equal", equal, "Equal split of v(N) − v(∅): the baseline that a method has to beat",
         "biased", "trivial", _at_least(2), fixed=True,
+    ),
+    Method(
+        "or", None, "One recorded training: values of models put together from all updates (OR)",
+        "biased", "Song et al., Profit Allocation for Federated Learning, IEEE Big Data 2019",
+        _at_least(1), fixed=True, view=one_round,
+    ),
+    Method(
+        "lambda-mr", None, "One recorded training: values per round, later rounds counting less (λ-MR)",
+        "biased", "Wei et al., Efficient and Fair Data Valuation for Horizontal Federated Learning, 2020",
+        _at_least(1), fixed=True, view=lambda_mr,
+    ),
+    Method(
+        "gtg", None, "One recorded training: guided truncated orders in every round (GTG-Shapley)",
+        "biased", "Liu et al., GTG-Shapley, ACM TIST 2022", _at_least(1), fixed=True, view=gtg,
+    ),
+    Method(
+        "dig-fl", None, "One recorded training: how far each update descends the test loss (DIG-FL)",
+        "biased", "Wang et al., Efficient Participant Contribution Evaluation, ICDE 2022",
+        _at_least(1), fixed=True, view=dig_fl,
     ),
 )  # fmt: skip
 

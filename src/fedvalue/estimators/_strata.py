@@ -61,5 +61,5 @@ def _standard_error(n: int, count: Array, squares: Array) -> tuple[Array | None,
     total = variance.sum(1)
     # Welch–Satterthwaite: strata with few samples cost degrees of freedom in proportion to their share.
     spread = (variance**2 / np.maximum(freedom, 1)).sum(1)
-    dof = np.divide(total**2, spread, out=np.full(n, np.inf), where=spread > 0)
+    dof = np.divide(total**2, spread, out=freedom.sum(1), where=spread > 0)
     return np.sqrt(total) / n, np.maximum(dof, 1.0)

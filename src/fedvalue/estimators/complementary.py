@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.coalition import allocate, complement, full_mask, membership, random_splits
+from fedvalue.errors import MethodError
 from fedvalue.estimators._strata import stratum_means, stratum_moments
 from fedvalue.plan import Plan
 from fedvalue.values import Estimate
@@ -52,6 +53,8 @@ def cc_bernstein(n: int, budget: int, rng: np.random.Generator, *, confidence: f
     The next choice is made before the last one is known within a batch (an eighth of the budget): counts
     grow as expected, deviations stay as measured.
     """
+    if not 0 < confidence < 1:
+        raise MethodError(f"The option 'confidence' must lie between 0 and 1. Got {confidence!r}.")
     sample = _Splits(n, rng)
     total = (budget - 2) // 2
     yield from sample.evaluate(sample.pilot(total))

@@ -20,8 +20,8 @@ def k_greedy(n: int, budget: int, rng: np.random.Generator, *, k: int | None = N
     `k`, the largest K that the budget covers.
     """
     chosen = full_layers(n, budget) if k is None else k
-    if not 0 <= chosen <= n:
-        raise MethodError(f"The option 'k' of k-greedy must lie in 0..{n}, the number of clients. Got {k}.")
+    if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen <= n:
+        raise MethodError(f"The option 'k' of k-greedy must lie in 0..{n}, the number of clients. Got {k!r}.")
     masks = [mask for size in range(chosen + 1) for mask in layer(n, size)]
     utilities = yield masks
     return Estimate(truncated_sum(n, masks, utilities), details={"k": chosen})

@@ -15,6 +15,8 @@ __all__ = ["permutation", "tmc"]
 
 Array = NDArray[np.float64]
 
+_WINDOW = 100  # TMC's convergence is judged over this many orders
+
 
 def permutation(n: int, budget: int, rng: np.random.Generator, *, antithetic: bool = True) -> Plan:
     """The mean marginal contribution over random orders (Castro et al. 2009).
@@ -80,7 +82,8 @@ def tmc(
     near = tolerance * abs(utilities[grand])
     finished: list[Array] = []
     while len(utilities) < budget and len(finished) < budget and not _converged(finished, convergence):
-        width = max(1, (budget - len(utilities)) // (n - 1))
+        # No more than the window of the convergence test at a time, or it could not save anything.
+        width = min(_WINDOW, max(1, (budget - len(utilities)) // (n - 1)))
         orders = [rng.permutation(n) for _ in range(width)]
         done = yield from _walk(orders, utilities, budget, near, patience)
         if not done:
@@ -126,7 +129,7 @@ def _walk(
     return [marginals[j] for j in sorted(finished + live)]
 
 
-def _converged(finished: list[Array], threshold: float, window: int = 100) -> bool:
+def _converged(finished: list[Array], threshold: float, window: int = _WINDOW) -> bool:
     if len(finished) <= window:
         return False
     running = np.cumsum(finished, axis=0) / np.arange(1, len(finished) + 1)[:, None]

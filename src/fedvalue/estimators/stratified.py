@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import comb, lgamma
 from typing import Literal
 
@@ -93,10 +93,12 @@ def _strata_sizes(n: int, budget: int, allocation: Allocation, design: str, caps
             )
         inner = _layer_weights(n) if allocation == "proportional" else np.ones(n - 1)
         return [*allocate(budget - 2, inner, caps[:-1]), 1]
-    given = [int(m) for m in allocation]
-    if len(given) != n or any(not 0 <= m <= cap for m, cap in zip(given, caps, strict=True)):
+    given = list(allocation) if isinstance(allocation, Iterable) else []
+    whole = all(isinstance(m, (int, np.integer)) for m in given)
+    if len(given) != n or not whole or any(not 0 <= m <= cap for m, cap in zip(given, caps, strict=True)):
         raise MethodError(
-            f"A list for 'allocation' must hold m_k for k = 1..{n}, each between 0 and C(n,k). Got {given}."
+            f"A list for 'allocation' must hold m_k for k = 1..{n}, each between 0 and C(n,k). "
+            f"Got {allocation!r}."
         )
     if sum(given) + 1 > budget:
         raise MethodError(f"The allocation asks for {sum(given)} coalitions and ∅; the budget is {budget}.")

@@ -1,0 +1,336 @@
+"""How accurate every method is for the same number of evaluated coalitions.
+
+    python bench/accuracy.py DIR --budgets 16,32,64,128 --seeds 20
+
+DIR holds fully enumerated games: .npz files with an array of 2**n utilities, entry m for the coalition with
+bitmask m. Every registered method that is not exact runs on every game, budget and seed, against the
+exact values. A method's error on a game is its mean relative l2 error over the seeds; over games the
+geometric mean is taken, so that no game counts more because it is harder. Skill is
+1 − error / error of the equal split (0: no better than paying everyone the same), over games likewise.
+
+Methods with standard errors get a second table: in which share of the runs there was a 95 % interval, how
+often it held the true value (mean over games, and the worst game), and its half-width relative to the mean
+absolute error (about 2.5 where errors are normal and the interval is neither too wide nor too narrow).
+
+With --peers the estimators of shapiq and pyDVL run too; `peers.py` says how they are kept to the budget. A
+third table sets our methods against their namesakes: ratio of the errors above, ± 95 % from the spread over seeds
+(jackknife); below 1 ours is the more accurate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fedvalue as fv
+from _table import table
+from peers import NAMESAKES, PEERS, missing_packages, peer_values
+
+LEVEL = 0.95
+
+
+class Case(NamedTuple):
+    """A game and its exact values."""
+
+    name: str
+    game: fv.TableGame
+    truth: NDArray[np.float64]
+
+
+class Score(NamedTuple):
+    """One run of one method. The last three are None where the run gave no interval."""
+
+    game: str
+    method: str
+    budget: int
+    seed: int
+    error: float
+    skill: float
+    covered: float | None = None
+    half_width: float | None = None
+    absolute_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the runs of a method at a budget amount to."""
+
+    error: float
+    skill: float
+    with_interval: float
+    coverage: float | None
+    worst_coverage: float | None
+    width_per_error: float | None
+
+
+def main() -> int:
+    arguments = _arguments()
+    if arguments.peers and missing_packages():
+        print(
+            f"--peers needs {' and '.join(missing_packages())}. Run `make peers`, then use "
+            ".venv-peers/bin/python; or: pip install -e '.[peers]'.",
+            file=sys.stderr,
+        )
+        return 2
+    cases = load_cases(arguments.dir, arguments.array)
+    if not cases:
+        print(f"No .npz file in {arguments.dir} holds 2**n numbers as {arguments.array!r}.", file=sys.stderr)
+        return 2
+    names = [m.name for m in fv.methods() if m.guarantee != "exact" and not m.view] + list(
+        PEERS
+    ) * arguments.peers
+    run = partial(scores_of, arguments.dir, arguments.array, arguments.peers)
+    tasks = [(budget, seed) for budget in arguments.budgets for seed in range(arguments.seeds)]
+    scores = list(_in_parallel(run, tasks, arguments.processes))
+
+    note = f"{arguments.array}, mean of {arguments.seeds} seeds"
+    if arguments.per_game:
+        for case in cases:
+            of_game = summaries(score for score in scores if score.game == case.name)
+            print(f"{case.name}: relative l2 error and skill ({note})\n")
+            print(_accuracy_table(of_game, names, arguments.budgets), "\n")
+    overall = summaries(scores)
+    print(f"Relative l2 error and skill, geometric mean over {len(cases)} games ({note})\n")
+    print(_accuracy_table(overall, names, arguments.budgets))
+    print("\n–: the method needs a larger budget\n")
+    print(f"{LEVEL:.0%} intervals of the methods that have them\n")
+    print(_interval_table(overall, names, arguments.budgets))
+    if arguments.peers:
+        print("\nError relative to the namesake in a peer (below 1: ours is more accurate)\n")
+        print(_namesake_table(scores, arguments.budgets))
+    if arguments.json:
+        report = {"games": [case.name for case in cases], "array": arguments.array, "seeds": arguments.seeds}
+        arguments.json.write_text(json.dumps(report | _plain(overall, scores), indent=1) + "\n")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dir", type=Path, metavar="DIR", help="folder with .npz games")
+    parser.add_argument("--budgets", type=_numbers, default=[16, 32, 64, 128], metavar="γ,γ,…")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--array", default="accuracy", help="which array of the files is the utility")
+    parser.add_argument("--peers", action="store_true", help="also run shapiq and pyDVL")
+    parser.add_argument(
+        "--per-game", action="store_true", help="a table for each game before the overall one"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write summaries, overall and per game")
+    parser.add_argument("--processes", type=int, default=2)
+    return parser.parse_args()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+@lru_cache(maxsize=1)
+def load_cases(folder: Path, array: str) -> list[Case]:
+    """The fully enumerated games of a folder with their exact values."""
+    cases = []
+    for path in sorted(folder.glob("*.npz")):
+        with np.load(path) as arrays:
+            utilities = arrays[array] if array in arrays else np.zeros(0)
+        if utilities.ndim == 1 and len(utilities) > 1 and not len(utilities) & (len(utilities) - 1):
+            game = fv.TableGame(utilities)
+            cases.append(Case(path.stem, game, fv.value(game, "exact").mean))
+    return cases
+
+
+def scores_of(folder: Path, array: str, peers: bool, budget: int, seed: int) -> list[Score]:
+    """All methods on all games, at one budget and with one seed."""
+    scores = []
+    for case in load_cases(folder, array):
+        for method in fv.methods():
+            if method.guarantee == "exact" or method.view:
+                continue
+            try:
+                found = fv.value(case.game, method.name, budget, seed)
+            except fv.BudgetError:
+                continue
+            scores.append(_score(case, method.name, budget, seed, found.mean, found.interval(LEVEL)))
+        for name in PEERS if peers else ():
+            values = peer_values(name, case.game.utilities, budget, seed)
+            if values is not None:
+                scores.append(_score(case, name, budget, seed, values, None))
+    return scores
+
+
+def _score(
+    case: Case,
+    method: str,
+    budget: int,
+    seed: int,
+    mean: NDArray[np.float64],
+    interval: NDArray[np.float64] | None,
+) -> Score:
+    error, skill = fv.metrics.relative_l2(mean, case.truth), fv.metrics.skill(mean, case.truth)
+    score = Score(case.name, method, budget, seed, error, skill)
+    if interval is None:
+        return score
+    distance = np.abs(mean - case.truth)
+    half_width = (interval[:, 1] - interval[:, 0]) / 2
+    rounding = 1e-12 * np.abs(case.truth).max()
+    return score._replace(
+        covered=float((distance <= half_width + rounding).mean()),
+        half_width=float(half_width.mean()),
+        absolute_error=float(distance.mean()),
+    )
+
+
+def _in_parallel(run: Any, tasks: Sequence[tuple[int, int]], processes: int) -> Iterator[Score]:
+    """The scores of all tasks, with a progress bar where stderr is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    with ProcessPoolExecutor(processes) as pool:
+        finished = as_completed([pool.submit(run, *task) for task in tasks])
+        for future in track(
+            finished,
+            "budgets × seeds",
+            total=len(tasks),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        ):
+            yield from future.result()
+
+
+def summaries(scores: Iterable[Score]) -> dict[tuple[str, int], Summary]:
+    """Summaries by method and budget."""
+    by_game: dict[tuple[str, int], dict[str, list[Score]]] = defaultdict(lambda: defaultdict(list))
+    for score in sorted(scores):
+        by_game[score.method, score.budget][score.game].append(score)
+    return {key: _summary(list(games.values())) for key, games in by_game.items()}
+
+
+def _summary(games: list[list[Score]]) -> Summary:
+    """Mean over the runs of each game, then over the games."""
+    runs = [score for game in games for score in game]
+    with_interval = [score for score in runs if score.covered is not None]
+    coverages = [
+        _mean(covered)
+        for game in games
+        if (covered := [score.covered for score in game if score.covered is not None])
+    ]
+    width = sum(score.half_width or 0.0 for score in with_interval)
+    error = sum(score.absolute_error or 0.0 for score in with_interval)
+    return Summary(
+        error=_geometric_mean([_mean(score.error for score in game) for game in games]),
+        skill=1 - _geometric_mean([1 - _mean(score.skill for score in game) for game in games]),
+        with_interval=len(with_interval) / len(runs),
+        coverage=_mean(coverages) if coverages else None,
+        worst_coverage=min(coverages, default=None),
+        width_per_error=width / error if error else None,
+    )
+
+
+def _mean(numbers: Iterable[float]) -> float:
+    return float(np.mean(list(numbers)))
+
+
+def _geometric_mean(numbers: Iterable[float]) -> float:
+    with np.errstate(divide="ignore"):  # an error of exactly 0 makes the mean 0
+        return float(np.exp(np.mean(np.log(list(numbers)))))
+
+
+Summaries = Mapping[tuple[str, int], Summary]
+
+
+def _accuracy_table(found: Summaries, names: Sequence[str], budgets: Sequence[int]) -> str:
+    def cells(name: str) -> Iterator[str]:
+        for budget in budgets:
+            summary = found.get((name, budget))
+            yield f"{summary.error:.4f}" if summary else "–"
+            yield f"{summary.skill:+.2f}" if summary else "–"
+
+    header = [title for budget in budgets for title in (f"γ={budget}", "skill")]
+    return table(["method", *header], ([name, *cells(name)] for name in names))
+
+
+def _interval_table(found: Summaries, names: Sequence[str], budgets: Sequence[int]) -> str:
+    rows = [
+        [
+            name,
+            str(budget),
+            f"{summary.with_interval:.0%}",
+            f"{summary.coverage:.1%}",
+            f"{summary.worst_coverage:.1%}",
+            "–" if summary.width_per_error is None else f"{summary.width_per_error:.1f}",
+        ]
+        for name in names
+        for budget in budgets
+        if (summary := found.get((name, budget))) and summary.coverage is not None
+    ]
+    header = ["method", "γ", "runs with", "coverage", "worst game", "half-width / |error|"]
+    return table(header, rows)
+
+
+def _namesake_table(scores: Sequence[Score], budgets: Sequence[int]) -> str:
+    errors = {(s.method, s.budget, s.game, s.seed): s.error for s in scores}
+    games, seeds = sorted({s.game for s in scores}), sorted({s.seed for s in scores})
+
+    def cell(budget: int, ours: str, peer: str) -> str:
+        try:
+            both = np.array([[[errors[m, budget, g, s] for s in seeds] for g in games] for m in (ours, peer)])
+        except KeyError:  # one of the two cannot run at this budget
+            return "–"
+        ratio, margin = _error_ratio(*both)
+        return f"{ratio:.3f} ± {margin:.3f}"
+
+    rows = ([f"{ours} / {peer}", *(cell(b, ours, peer) for b in budgets)] for ours, peer in NAMESAKES)
+    return table(["methods", *(f"γ={budget}" for budget in budgets)], rows)
+
+
+def _error_ratio(ours: NDArray[np.float64], peer: NDArray[np.float64]) -> tuple[float, float]:
+    """Ratio of the errors (games × seeds) as in the table, and half of its 95 % interval."""
+
+    def log_ratio(seeds: NDArray[np.intp]) -> float:
+        return float(np.mean(np.log(ours[:, seeds].mean(1)) - np.log(peer[:, seeds].mean(1))))
+
+    every = np.arange(ours.shape[1])
+    ratio = math.exp(log_ratio(every))
+    if len(every) < 2:
+        return ratio, math.nan
+    without_one = np.array([log_ratio(np.delete(every, j)) for j in every])
+    return ratio, ratio * 1.96 * math.sqrt((len(every) - 1) * without_one.var())
+
+
+def _plain(overall: Summaries, scores: Sequence[Score]) -> dict[str, Any]:
+    """Summaries as plain data; what is not a finite number becomes null."""
+
+    def rows(found: Summaries) -> list[dict[str, Any]]:
+        return [
+            {"method": method, "budget": budget}
+            | {
+                key: value if value is None or math.isfinite(value) else None
+                for key, value in vars(s).items()
+            }
+            for (method, budget), s in sorted(found.items())
+        ]
+
+    of_game: dict[str, list[Score]] = defaultdict(list)
+    for score in scores:
+        of_game[score.game].append(score)
+    return {
+        "overall": rows(overall),
+        "per_game": {game: rows(summaries(of_game[game])) for game in sorted(of_game)},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

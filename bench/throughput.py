@@ -1,0 +1,139 @@
+"""How much faster coalitions are trained as one program than one after the other.
+
+    python bench/throughput.py --data-dir DATA                 # MLP and CNN on this machine's CPU
+    python bench/throughput.py --data-dir DATA --device cuda   # all 1,024 coalitions on an accelerator
+
+The paper's setting: ten clients of MNIST with 2,710 samples each; MLP 4 rounds × 4 epochs, CNN 2 × 2, Adam,
+batches of 64. The plain loop is what one would write first: for each coalition, round and client, an
+nn.Module trained by torch.optim.Adam and averaged. Both do the same arithmetic (same orders of samples,
+same initial model); the script checks that they agree. Where all coalitions would take too long, the plain
+loop is timed on `--sample` of them and scaled by the number of local trainings (marked ~).
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedvalue.coalition import members
+from fedvalue.estimators.ipss import ipss
+from fedvalue.federation import FederatedGame
+from fedvalue.learners.torch_stack import TorchLearner
+from fedvalue.scenarios import Scenario, load_scenario
+from fedvalue.training import Training
+
+SETTINGS = {"mlp": Training(rounds=4, epochs=4), "cnn": Training(rounds=2, epochs=2)}
+
+
+def plain_model(name: str) -> nn.Module:
+    """The paper's models as a user would write them."""
+    if name == "mlp":
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)
+        )
+    return nn.Sequential(
+        nn.ZeroPad2d((3, 4, 3, 4)),
+        nn.Conv2d(1, 32, 8),
+        nn.ReLU(),
+        nn.MaxPool2d(4),
+        nn.ZeroPad2d((1, 2, 1, 2)),
+        nn.Conv2d(32, 64, 4),
+        nn.ReLU(),
+        nn.MaxPool2d(4),
+        nn.Flatten(),
+        nn.Linear(64, 10),
+    )
+
+
+def plain_loop(
+    scenario: Scenario, start: nn.Module, training: Training, clients: tuple[int, ...], session
+) -> float:
+    """FedAvg of one coalition, the usual way; the accuracy of its model."""
+    model = copy.deepcopy(start)
+    sizes = [len(scenario.clients[i]) for i in clients]
+    for t in range(1, training.rounds + 1):
+        states = []
+        for i in clients:
+            local = copy.deepcopy(model)
+            optimizer = torch.optim.Adam(local.parameters(), lr=training.rate)
+            batches = session.minibatches(i, t)
+            for index, weight in zip(batches.index, batches.weight, strict=True):
+                index = index[weight > 0]
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(local(session.x[index]), session.y[index])
+                loss.backward()
+                optimizer.step()
+            states.append(local.state_dict())
+        if states:
+            average = {
+                name: sum(s[name] * (size / sum(sizes)) for s, size in zip(states, sizes, strict=True))
+                for name in states[0]
+            }
+            model.load_state_dict(average)
+    with torch.no_grad():
+        return float((model(session.test_x).argmax(1) == session.test_y).float().mean())
+
+
+def measure(scenario: Scenario, model: str, masks: list[int], device: str, sample: int) -> None:
+    training = SETTINGS[model]
+    game = FederatedGame(scenario, TorchLearner(model), training, device=device)
+    session = game.trainer._session(scenario, game.learner, training)
+    list(game.trainer.train(scenario, game.learner, Training(rounds=1, epochs=1), [1]))  # warm-up
+    game.trainer._open = None
+    synchronise(device)
+    began = time.perf_counter()
+    outcomes = dict(game.evaluate(masks))
+    synchronise(device)
+    together = time.perf_counter() - began
+    start = plain_model(model).to(device)
+    names = [name for name, _ in start.named_parameters()]
+    start.load_state_dict(
+        dict(zip(names, game.learner.module(scenario, training.seed).state_dict().values(), strict=True))
+    )
+    rng = np.random.default_rng(0)
+    timed = (
+        masks if sample >= len(masks) else [masks[j] for j in rng.choice(len(masks), sample, replace=False)]
+    )
+    began = time.perf_counter()
+    plain = {mask: plain_loop(scenario, start, training, members(mask), session) for mask in timed}
+    synchronise(device)
+    scale = sum(m.bit_count() for m in masks) / max(1, sum(m.bit_count() for m in timed))
+    alone = (time.perf_counter() - began) * scale
+    apart = max(abs(outcomes[mask].metrics["accuracy"] - plain[mask]) for mask in timed)
+    mark = "~" if len(timed) < len(masks) else " "
+    print(
+        f"{model:4s} {len(masks):5d} coalitions  together {together:8.2f} s  plain loop {mark}{alone:8.1f} s  "
+        f"ratio {alone / together:5.2f}  largest difference in accuracy {apart:.4f}"
+    )
+    if device.startswith("cuda"):
+        print(f"     peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+
+
+def synchronise(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data-dir", required=True, help="folder with mnist/")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--models", default="mlp,cnn")
+    parser.add_argument("--plans", default="ipss,all", help="ipss: its 32 coalitions; all: 1,024")
+    parser.add_argument("--samples", type=int, default=2710, help="per client")
+    parser.add_argument("--sample", type=int, default=8, help="coalitions that the plain loop is timed on")
+    arguments = parser.parse_args()
+    scenario = load_scenario("mnist", clients=10, samples=arguments.samples, data_dir=arguments.data_dir)
+    plans = {"ipss": list(next(ipss(10, 32, np.random.default_rng(0)))), "all": list(range(1024))}
+    for model in arguments.models.split(","):
+        for plan in arguments.plans.split(","):
+            measure(scenario, model, plans[plan], arguments.device, arguments.sample)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""The command `fedvalue`. To add a group of commands: a file here and a line below.
+
+Exit codes: 0 done; 1 something failed while running; 2 wrong usage or input; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from fedvalue._version import __version__
+from fedvalue.cli import compare, methods, store, value
+from fedvalue.cli._console import complain
+from fedvalue.errors import FedvalueError, InputError
+
+__all__ = ["app", "main"]
+
+
+class _Commands(TyperGroup):
+    """Turns what commands raise into one message on stderr and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FedvalueError as error:
+            complain(str(error))
+            raise typer.Exit(2 if isinstance(error, InputError) else 1) from error
+        except MemoryError as error:
+            complain("There is not enough memory for this.")
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as error:
+            complain("Interrupted. What was finished is kept where a store was given.")
+            raise typer.Exit(130) from error
+
+
+# Plain help and usage errors: they read the same on a terminal, in a pipe and in a log.
+app = typer.Typer(
+    name="fedvalue",
+    cls=_Commands,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("methods")(methods.methods)
+app.command("value")(value.value)
+app.command("compare")(compare.compare)
+app.add_typer(store.app, name="store")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedvalue {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """What is each data provider in a federated-learning consortium worth?"""
+
+
+def main() -> None:
+    """Runs the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # an old encoding shows ? for ±, and does not end the program
+            stream.reconfigure(errors="replace")
+    app(prog_name="fedvalue")

@@ -1,0 +1,184 @@
+"""Linear regression in closed form: every coalition is a sum of its clients' statistics, and a solve.
+
+A client sends its sample count, means, XᵀX and Xᵀy, whatever model it was given. The model of a coalition
+is therefore known after one round; further rounds send the same again and change nothing. A stack holds no
+coefficients, only who has contributed to each row (a matrix rows × clients), so that taking, training and
+averaging cost next to nothing and all the work is one batched solve per evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedvalue.errors import InputError
+from fedvalue.learners.memory import available_memory
+from fedvalue.learners.scores import scores
+from fedvalue.scenarios.base import REGRESSION, Scenario
+from fedvalue.training import Training
+
+__all__ = ["LeastSquares", "LeastSquaresSession", "coefficients", "moments"]
+
+Array = NDArray[np.float64]
+Contributors = NDArray[np.bool_]
+
+# Features are float32: a spread below a millionth of the offset is rounding, and the feature is constant.
+_CONSTANT = 1e-12
+_SOLVED_AT_ONCE = 4096
+# Predictions that stay in the cache and are measured by one thread: several would wait for each other.
+_MEASURED_AT_ONCE = 32_768
+
+
+class LeastSquares:
+    """Least squares with an intercept, by name 'least-squares'; regression only.
+
+    Minimises the mean squared error plus `ridge`·‖w‖², w the coefficients of features standardised within
+    the coalition; the intercept is free. The default ridge is far below any noise: where the data determine
+    the coefficients they are those of ordinary least squares, and where they do not (fewer samples than
+    features, collinear features) they are the ones of least norm among the equally good. A feature that is
+    constant in a coalition has coefficient 0; one sample gives the constant model of its target. Units and
+    offsets of features do not matter.
+
+    Its clients send no updates of a model, so gradient methods do not apply.
+    """
+
+    averages = False
+
+    def __init__(self, name: str = "least-squares", *, ridge: float = 1e-9) -> None:
+        if not 0 < ridge < np.inf:
+            raise InputError(f"ridge must be a positive number. Got {ridge}.")
+        self.name = name
+        self.ridge = float(ridge)
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"model": "least-squares", "ridge": self.ridge}
+
+    def session(
+        self, scenario: Scenario, training: Training, device: str, memory: int | None
+    ) -> LeastSquaresSession:
+        if scenario.task != REGRESSION:
+            raise InputError(
+                f"The model 'least-squares' is for regression. The scenario {scenario.name!r} is a "
+                f"{scenario.task}; use 'linear'."
+            )
+        if scenario.vocabulary:
+            raise InputError("The model 'least-squares' needs numbers. This scenario holds text.")
+        if training.identity()["algorithm"] != "fedavg":
+            raise InputError(
+                f"The model 'least-squares' is solved, not trained step by step: {training.algorithm} does "
+                "not apply. Leave the algorithm at fedavg."
+            )
+        return LeastSquaresSession(scenario, self.ridge, memory)
+
+
+class LeastSquaresSession:
+    """See `fedvalue.learners.base.Session`. Computes in float64 with NumPy, on the CPU."""
+
+    device = "cpu"
+
+    def __init__(self, scenario: Scenario, ridge: float, memory: int | None) -> None:
+        self.n = scenario.n
+        self.ridge = ridge
+        test_x = _flat(scenario.test.x)
+        # Moments about the centre of the test set lose no digits to large offsets. The solution is the same.
+        self.centre_x = test_x.mean(0)
+        self.centre_y = float(scenario.test.y.mean(dtype=np.float64))
+        self.moments = np.stack(
+            [moments(_flat(c.x) - self.centre_x, c.y - self.centre_y) for c in scenario.clients]
+        )
+        self.test_x = np.ascontiguousarray((test_x - self.centre_x).T)
+        self.test_y = torch.from_numpy(scenario.test.y.astype(np.float64))
+        self.parts = {name: torch.from_numpy(rows) for name, rows in scenario.test_parts.items()}
+        affordable = (memory or available_memory(self.device)) // (8 * 4 * self.moments[0].size)
+        self.solved_at_once = int(np.clip(affordable, 1, _SOLVED_AT_ONCE))
+        self.measured_at_once = max(1, _MEASURED_AT_ONCE // self.test_x.shape[1])
+        self.rows = self.solved_at_once * self.n
+
+    def initial(self) -> Contributors:
+        return np.zeros((1, self.n), dtype=bool)
+
+    def take(self, stack: Contributors, rows: Sequence[int]) -> Contributors:
+        return stack[np.asarray(rows, dtype=np.intp)]
+
+    def local(self, stack: Contributors, owners: Sequence[int], t: int) -> Contributors:
+        sent = np.zeros((len(owners), self.n), dtype=bool)
+        sent[np.arange(len(owners)), np.asarray(owners, dtype=np.intp)] = True
+        return sent
+
+    def average(self, stack: Contributors, groups: Sequence[int], weights: Sequence[float]) -> Contributors:
+        """The statistics of a group are added up; they weigh every client by its data already."""
+        group = np.asarray(groups, dtype=np.intp)
+        row, client = np.nonzero(stack)
+        joined = np.zeros((int(group.max(initial=-1)) + 1, self.n), dtype=bool)
+        joined[group[row], client] = True
+        return joined
+
+    def evaluate(self, stack: Contributors) -> list[dict[str, float]]:
+        found: list[dict[str, float]] = []
+        for some in _chunks(len(stack), self.solved_at_once):
+            intercept, slope = self.models(stack[some])
+            for few in _chunks(len(slope), self.measured_at_once):
+                outputs = torch.from_numpy(intercept[few, None] + slope[few] @ self.test_x)
+                found += scores(outputs[..., None], self.test_y, REGRESSION, self.parts)
+        return found
+
+    def models(self, stack: Contributors) -> tuple[Array, Array]:
+        """Intercepts and slopes of the rows, for features about the centre of the test set."""
+        flat = self.moments.reshape(self.n, -1)
+        pooled = (stack.astype(np.float64) @ flat).reshape(-1, *self.moments.shape[1:])
+        intercept, slope = coefficients(pooled, self.ridge)
+        # Without data there is nothing to centre: the initial model, which is 0 everywhere.
+        return np.where(_samples(pooled) > 0, intercept + self.centre_y, 0.0), slope
+
+
+def moments(x: Array, y: Array) -> Array:
+    """ZᵀZ for Z = [1 x y]: sample count, sums and second moments in one matrix that adds up over clients.
+
+    >>> moments(np.array([[1.0], [3.0]]), np.array([2.0, 6.0])).tolist()
+    [[2.0, 4.0, 8.0], [4.0, 10.0, 20.0], [8.0, 20.0, 40.0]]
+    """
+    z = np.column_stack([np.ones(len(y)), x, y]).astype(np.float64, copy=False)
+    product: Array = z.T @ z
+    return product
+
+
+def _samples(pooled: Array) -> Array:
+    """How many samples stand behind each matrix of moments."""
+    return pooled[:, 0, 0]
+
+
+def coefficients(pooled: Array, ridge: float) -> tuple[Array, Array]:
+    """Intercepts (C) and slopes (C × d) from C matrices of moments, all solved at once.
+
+    The equations are solved for standardised features: their matrix is that of the correlations, the ridge
+    has one meaning for all of them, and nothing is singular.
+
+    >>> intercept, slope = coefficients(moments(np.array([[1.0], [3.0]]), np.array([2.0, 6.0]))[None], 1e-9)
+    >>> [round(float(number), 6) + 0.0 for number in (intercept[0], slope[0, 0])]
+    [0.0, 2.0]
+    """
+    count = np.maximum(_samples(pooled), 1.0)
+    mean = pooled[:, 0, 1:] / count[:, None]
+    centred = pooled[:, 1:, 1:] - count[:, None, None] * mean[:, :, None] * mean[:, None, :]
+    features = np.arange(centred.shape[1] - 1)
+    spread = centred[:, features, features]
+    varies = spread > _CONSTANT * pooled[:, features + 1, features + 1]
+    scale = np.where(varies, 1 / np.sqrt(np.where(varies, spread, 1.0)), 0.0)
+    matrix = centred[:, :-1, :-1] * scale[:, :, None] * scale[:, None, :]
+    matrix[:, features, features] = 1 + ridge
+    right = centred[:, :-1, -1] * scale
+    slope = (scale * np.linalg.solve(matrix, right[:, :, None])[:, :, 0]).astype(np.float64, copy=False)
+    return mean[:, -1] - (mean[:, :-1] * slope).sum(1), slope
+
+
+def _chunks(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, start + size) for start in range(0, count, size))
+
+
+def _flat(x: NDArray[Any]) -> Array:
+    return x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float64)  # −1 fails without rows

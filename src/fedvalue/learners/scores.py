@@ -1,0 +1,100 @@
+"""Metrics of many models at once, from their outputs on the test set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["LOWER_IS_BETTER", "METRICS", "scores"]
+
+METRICS = {
+    "classification": ("accuracy", "correct", "loss", "balanced_accuracy", "f1", "auc"),
+    "regression": ("mse", "mae", "r2"),
+}
+LOWER_IS_BETTER = frozenset({"loss", "mse", "mae"})
+
+
+def scores(
+    outputs: Tensor, targets: Tensor, task: str, parts: Mapping[str, Tensor]
+) -> list[dict[str, float]]:
+    """All metrics of each model: outputs are (models, samples, classes) or, for regression, (…, 1).
+
+    Metrics on a named part of the test set are called part/metric. A model with outputs that are not
+    finite gets nan everywhere.
+    """
+    measure = _classification if task == "classification" else _regression
+    columns = measure(outputs, targets)
+    for part, rows in parts.items():
+        of_part = measure(outputs[:, rows], targets[rows])
+        columns.update({f"{part}/{metric}": column for metric, column in of_part.items()})
+    finite = torch.isfinite(outputs).flatten(1).all(1)
+    table = torch.stack(list(columns.values()), dim=1).double()
+    table = torch.where(finite[:, None], table, torch.full_like(table, float("nan")))
+    return [dict(zip(columns, map(float, row), strict=True)) for row in table.cpu().tolist()]
+
+
+def _classification(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    models, _, classes = logits.shape
+    predicted = logits.argmax(2)
+    right = predicted == labels
+    log_likelihood = torch.log_softmax(logits.double(), dim=2).gather(2, labels.expand(models, -1)[..., None])
+    one_hot = torch.nn.functional.one_hot(labels, classes).double()
+    support = one_hot.sum(0)
+    present = support > 0
+    hits = right.double() @ one_hot
+    guesses = torch.nn.functional.one_hot(predicted, classes).sum(1).double()
+    recall = hits / support.clamp(min=1)
+    f1 = 2 * hits / (guesses + support).clamp(min=1)
+    return {
+        "accuracy": right.double().mean(1),
+        "correct": right.double().sum(1),
+        "loss": -log_likelihood.squeeze(2).mean(1),
+        "balanced_accuracy": recall[:, present].mean(1),
+        "f1": f1[:, present].mean(1),
+        "auc": _auc(logits, labels, present),
+    }
+
+
+def _auc(logits: Tensor, labels: Tensor, present: Tensor) -> Tensor:
+    """Area under the ROC curve, the mean over classes of one against the rest; two classes: of class 1.
+
+    Mann–Whitney: the rank sum of the positives, ties at their mean rank. A test set with one class only has
+    no ranking to measure: 0.5, as for a coin.
+    """
+    models, samples, classes = logits.shape
+    if classes == 2:
+        columns, wanted = (logits[:, :, 1] - logits[:, :, 0])[..., None], [1]
+    else:
+        columns, wanted = torch.softmax(logits.double(), dim=2), [int(c) for c in present.nonzero()]
+    areas = []
+    for place, c in enumerate(wanted):
+        score = columns[:, :, 0 if classes == 2 else wanted[place]]
+        positive = (labels == c).double()
+        count = positive.sum()
+        if count == 0 or count == samples:
+            areas.append(torch.full((models,), 0.5, dtype=torch.float64, device=logits.device))
+            continue
+        rank_sum = _mean_ranks(score) @ positive
+        areas.append((rank_sum - count * (count + 1) / 2) / (count * (samples - count)))
+    return torch.stack(areas).mean(0)
+
+
+def _mean_ranks(score: Tensor) -> Tensor:
+    """Ranks 1..samples within each row, equal scores sharing the mean of theirs."""
+    ordered = score.sort(dim=1).values.contiguous()
+    score = score.contiguous()
+    below = torch.searchsorted(ordered, score, right=False)
+    up_to = torch.searchsorted(ordered, score, right=True)
+    return (below + up_to + 1).double() / 2
+
+
+def _regression(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    residual = outputs.squeeze(2).double() - targets.double()
+    squared = residual.square()
+    spread = (targets.double() - targets.double().mean()).square().mean()
+    # A test set with constant targets has no variance to explain; R² is 0 by convention then.
+    r2 = 1 - squared.mean(1) / spread if spread > np.finfo(float).tiny else torch.zeros(len(outputs))
+    return {"mse": squared.mean(1), "mae": residual.abs().mean(1), "r2": r2.to(squared)}

@@ -1,0 +1,248 @@
+"""Torch models, trained many at a time as one program.
+
+A stack holds the parameters of R models as tensors with a leading dimension of R. A training step of all
+of them is one forward pass under `vmap`, one backward pass and one optimiser step: the models do not
+interact, so each row gets exactly its own gradient, and elementwise optimisers treat a stack like a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from fedvalue.errors import InputError
+from fedvalue.identity import fingerprint
+from fedvalue.learners.memory import available_memory, bytes_per_row
+from fedvalue.learners.models import MODELS, ModelFactory, PooledConv2d
+from fedvalue.learners.scores import scores
+from fedvalue.learners.torch_steps import Batches, LocalSteps, TorchStack
+from fedvalue.learners.torch_updates import loss_drops, step
+from fedvalue.scenarios.base import Scenario
+from fedvalue.training import Training
+
+__all__ = ["TorchLearner", "TorchSession", "TorchStack"]
+
+# More rows than this gain nothing on a CPU (their working set leaves the cache), and smaller waves reach
+# the store sooner.
+_ROWS_ON_CPU = 64
+_TEST_CHUNK = 4096
+
+
+class TorchLearner:
+    """A torch model by name ('mlp', 'cnn', …) or by a function scenario → nn.Module of one's own.
+
+    `together=None` trains stacks as one program, except convolutions on a CPU, where a loop over the models
+    is faster (grouped convolutions cost twice as much there), and modules with dropout, which draw random
+    numbers. Both ways agree within float tolerance.
+    """
+
+    averages = True
+
+    def __init__(self, model: str | ModelFactory = "mlp", *, together: bool | None = None) -> None:
+        if isinstance(model, str) and model not in MODELS:
+            raise InputError(f"Unknown model {model!r}. Models: {', '.join(MODELS)}.")
+        self.model = model
+        self.together = together
+
+    def identity(self) -> Mapping[str, Any]:
+        if isinstance(self.model, str):
+            return {"model": self.model}
+        return {"model": "own", "code": fingerprint(self.model)[0]}
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What the identity cannot see into (own models only)."""
+        return () if isinstance(self.model, str) else fingerprint(self.model)[1]
+
+    def session(
+        self, scenario: Scenario, training: Training, device: str, memory: int | None
+    ) -> TorchSession:
+        return TorchSession(self, scenario, training, device, memory)
+
+    def module(self, scenario: Scenario, seed: int) -> nn.Module:
+        """The initial model: the same for a seed, whatever was drawn before."""
+        factory = MODELS[self.model] if isinstance(self.model, str) else self.model
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            module = factory(scenario)
+        if not isinstance(module, nn.Module):
+            raise InputError(f"A model factory must return an nn.Module. Got {type(module).__name__}.")
+        for name, part in module.named_modules():
+            if isinstance(part, nn.modules.batchnorm._NormBase):
+                raise InputError(
+                    f"The model's layer {name!r} is a {type(part).__name__}: it mixes the samples of a batch "
+                    "and keeps running statistics, which FedAvg does not average. Use GroupNorm or LayerNorm."
+                )
+        if not any(True for _ in module.parameters()):
+            raise InputError("The model has no parameters to train.")
+        return module
+
+
+class TorchSession:
+    """See `fedvalue.learners.base.Session`."""
+
+    def __init__(
+        self,
+        learner: TorchLearner,
+        scenario: Scenario,
+        training: Training,
+        device: str,
+        memory: int | None,
+    ) -> None:
+        self.scenario = scenario
+        self.training = training
+        self.device = device
+        self.module = learner.module(scenario, training.seed).to(device)
+        self.buffers = dict(self.module.named_buffers())
+        self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
+        self.together = self._is_faster_together() if learner.together is None else learner.together
+        self.regression = scenario.classes == 0
+        self.x = torch.from_numpy(np.concatenate([c.x for c in scenario.clients])).to(device)
+        self.y = torch.from_numpy(np.concatenate([c.y for c in scenario.clients])).to(device)
+        self.steps = LocalSteps(self._forward, self._losses, training, self.x, self.y)
+        self.offsets = np.cumsum([0, *(len(c) for c in scenario.clients)])
+        self.test_x = torch.from_numpy(scenario.test.x).to(device)
+        self.test_y = torch.from_numpy(scenario.test.y).to(device)
+        self.parts = {k: torch.from_numpy(v).to(device) for k, v in scenario.test_parts.items()}
+        self.minibatches = lru_cache(maxsize=4 * scenario.n)(self._minibatches)
+        budget = memory or available_memory(device)
+        affordable = budget // bytes_per_row(self.module, self.x[:1], self._widest_batch())
+        self.rows = int(max(1, min(affordable, _ROWS_ON_CPU if device == "cpu" else affordable)))
+
+    def initial(self) -> TorchStack:
+        return {name: p.detach().clone().unsqueeze(0) for name, p in self.module.named_parameters()}
+
+    def take(self, stack: TorchStack, rows: Sequence[int]) -> TorchStack:
+        index = torch.as_tensor(rows, dtype=torch.long, device=self.device)
+        return {name: tensor[index] for name, tensor in stack.items()}
+
+    def average(self, stack: TorchStack, groups: Sequence[int], weights: Sequence[float]) -> TorchStack:
+        # One member of every group after the other, instead of a scattered sum: the order of additions,
+        # and with it every bit of the result, is the same on every device.
+        position: dict[int, list[int]] = {}
+        for row, group in enumerate(groups):
+            position.setdefault(group, []).append(row)
+        turns = [
+            [(group, rows[turn]) for group, rows in position.items() if turn < len(rows)]
+            for turn in range(max(map(len, position.values()), default=0))
+        ]
+        moves = [torch.tensor(turn, device=self.device).unbind(1) for turn in turns]
+        weight = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
+        averaged = {}
+        for name, tensor in stack.items():
+            total = tensor.new_zeros(len(position), *tensor.shape[1:])
+            for into, rows in moves:
+                total[into] += tensor[rows] * weight[rows].view(-1, *[1] * (tensor.dim() - 1))
+            averaged[name] = total
+        return averaged
+
+    def local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
+        self.module.train()
+        train = self.steps.together if self.together else self.steps.each
+        trained = {name: torch.empty_like(tensor) for name, tensor in stack.items()}
+        for rows in self._equal_steps(owners, t):
+            clients = sorted({owners[row] for row in rows})
+            batches = [self.minibatches(client, t) for client in clients]
+            done = train(self.take(stack, rows), batches, [clients.index(owners[row]) for row in rows])
+            index = torch.as_tensor(rows, device=self.device)
+            for name, tensor in done.items():
+                trained[name][index] = tensor
+        return trained
+
+    def evaluate(self, stack: TorchStack) -> list[dict[str, float]]:
+        found: list[dict[str, float]] = []
+        count = len(next(iter(stack.values())))
+        # As many models as can be trained at once can be evaluated at once, on batches of that size.
+        chunk = max(1, min(count, self.rows))
+        samples = max(1, self.rows * self._widest_batch() // chunk)
+        for start in range(0, count, chunk):
+            part = {name: tensor[start : start + chunk] for name, tensor in stack.items()}
+            outputs = self._outputs(part, min(samples, _TEST_CHUNK))
+            found += scores(outputs, self.test_y, self.scenario.task, self.parts)
+        return found
+
+    step = staticmethod(step)
+
+    def loss_drops(self, before: TorchStack, after: TorchStack) -> list[float]:
+        self.module.eval()
+        split_x, split_y = (torch.split(part, _TEST_CHUNK) for part in (self.test_x, self.test_y))
+        pieces = zip(split_x, split_y, strict=True)
+        losses = (lambda model, x=x, y=y: self._losses(self._forward(model, x), y) for x, y in pieces)
+        return loss_drops(losses, before, after, len(self.test_y))
+
+    @torch.no_grad()
+    def _outputs(self, stack: TorchStack, samples: int) -> Tensor:
+        self.module.eval()
+        pieces = torch.split(self.test_x, samples)
+        if self.together:
+            forward = vmap(self._forward, in_dims=(0, None))
+            return torch.cat([forward(stack, piece) for piece in pieces], dim=1)
+        rows = range(len(next(iter(stack.values()))))
+        models = [{name: tensor[row] for name, tensor in stack.items()} for row in rows]
+        return torch.stack([torch.cat([self._forward(m, piece) for piece in pieces]) for m in models])
+
+    def _forward(self, parameters: TorchStack, x: Tensor) -> Tensor:
+        outputs: Tensor = functional_call(self.module, {**parameters, **self.buffers}, (x,))
+        return outputs
+
+    def _losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The loss of every sample, in the shape of y."""
+        if self.regression:
+            return (outputs.squeeze(-1) - y).square()
+        flat = nn.functional.cross_entropy(outputs.flatten(0, -2), y.flatten(), reduction="none")
+        return flat.view(y.shape)
+
+    def _equal_steps(self, owners: Sequence[int], t: int) -> Iterator[list[int]]:
+        """Rows that can be trained in step, at most `self.rows` at a time.
+
+        Their clients make the same number of steps. Convolutions take one client at a time: the unfolded
+        images, shared by its rows, are much larger than the models.
+        """
+        in_step: dict[tuple[int, int], list[int]] = {}
+        for row, owner in enumerate(owners):
+            key = (len(self.minibatches(owner, t).index), owner if self.convolves else 0)
+            in_step.setdefault(key, []).append(row)
+        for rows in in_step.values():
+            for start in range(0, len(rows), self.rows):
+                yield rows[start : start + self.rows]
+
+    def _is_faster_together(self) -> bool:
+        if _holds(self.module, nn.modules.dropout._DropoutNd):
+            return False
+        return not (self.convolves and self.device == "cpu")
+
+    def _widest_batch(self) -> int:
+        if self.training.algorithm == "fedsgd":
+            return max(len(c) for c in self.scenario.clients)
+        return self.training.batch
+
+    def _minibatches(self, client: int, t: int) -> Batches:
+        """Which samples each step of a client's round t sees; the last batch of an epoch may be smaller."""
+        data = self.scenario.clients[client]
+        width = self._widest_batch()
+        epochs = 1 if self.training.algorithm == "fedsgd" else self.training.epochs
+        seed = np.random.SeedSequence([self.training.seed, int(data.fingerprint[:16], 16), t])
+        rng = np.random.default_rng(seed)
+        steps = -(-len(data) // width)
+        index = np.zeros((epochs, steps * width), np.int64)
+        weight = np.zeros((epochs, steps * width), np.float32)
+        for epoch in range(epochs):
+            index[epoch, : len(data)] = rng.permutation(len(data)) + self.offsets[client]
+            weight[epoch, : len(data)] = 1
+        weight = weight.reshape(epochs * steps, width)
+        weight /= weight.sum(1, keepdims=True)
+        return Batches(
+            torch.from_numpy(index.reshape(epochs * steps, width)).to(self.device),
+            torch.from_numpy(weight).to(self.device),
+            int(seed.generate_state(1)[0]),
+        )
+
+
+def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:
+    return any(isinstance(part, kinds) for part in module.modules())

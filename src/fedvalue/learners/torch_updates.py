@@ -1,0 +1,40 @@
+"""What the gradient methods compute on torch stacks: steps along updates, and slopes of the test loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["loss_drops", "step"]
+
+Stack = dict[str, Tensor]
+
+
+def step(models: Stack, before: Stack, after: Stack, weights: NDArray[np.float64]) -> Stack:
+    """models + weights · (after − before); one row of `models` stands for as many as there are weights."""
+    moved = {}
+    for name, start in models.items():
+        updates = after[name] - before[name]
+        share = torch.from_numpy(weights).to(updates)
+        moved[name] = start + torch.tensordot(share, updates, dims=1)
+    return moved
+
+
+def loss_drops(
+    losses: Iterable[Callable[[Stack], Tensor]], before: Stack, after: Stack, samples: int
+) -> list[float]:
+    """⟨∇ℓ(before), before − after_r⟩ for every row r, where ℓ is the mean of all losses over all samples."""
+    leaves = {name: tensor[0].detach().clone().requires_grad_() for name, tensor in before.items()}
+    for loss in losses:
+        torch.autograd.backward(loss(leaves).sum() / samples)
+    rows = len(next(iter(after.values())))
+    drops = torch.zeros(rows, dtype=torch.float64)
+    for name, leaf in leaves.items():
+        if leaf.grad is not None:  # a parameter that the outputs do not depend on has none
+            way = (before[name] - after[name]).flatten(1).cpu().double()
+            drops += way @ leaf.grad.flatten().cpu().double()
+    return [float(drop) for drop in drops]

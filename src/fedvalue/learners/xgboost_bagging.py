@@ -1,0 +1,239 @@
+"""XGBoost by federated bagging: in every round each client grows trees on the ensemble so far, and the
+server appends them all.
+
+An ensemble is a tuple of pieces, each the few trees that one client grew in one round. Its margin is the sum
+of the margins of its pieces, and every piece starts from margin 0 (an even chance, or target 0), so the base
+score cannot be counted twice. Pieces of round 1 are shared by all coalitions; what a piece says about a
+data set is computed once.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedvalue.errors import InputError, MissingExtraError
+from fedvalue.learners.memory import available_memory
+from fedvalue.learners.scores import scores
+from fedvalue.scenarios.base import Dataset, Scenario
+from fedvalue.training import Training
+
+__all__ = ["Piece", "XGBoostBagging", "XGBoostSession"]
+
+Margins = NDArray[np.float32]
+
+# Rows are trained one by one on each core: more of them in a wave gain nothing and reach the store later.
+_ROWS = 64
+_TEST = -1  # the number under which pieces remember the test set; clients have theirs
+
+
+class XGBoostBagging:
+    """Federated bagging of boosted trees, by name 'xgboost'; classification and regression.
+
+    A client grows one tree (per class, where there are more than two) for every `samples_per_tree` samples
+    that it has, at least one, in every round. Of the rules of training only rounds and seed apply. Features
+    are numbers of any shape. Trees are appended, not averaged, so gradient methods do not apply.
+    """
+
+    averages = False
+
+    def __init__(
+        self,
+        name: str = "xgboost",
+        *,
+        depth: int = 4,
+        eta: float = 0.01,
+        l2: float = 1.0,
+        subsample: float = 0.8,
+        columns: float = 0.8,
+        min_child_weight: float = 5.0,
+        samples_per_tree: int = 200,
+    ) -> None:
+        self.name = name
+        self.xgboost = _import_xgboost()
+        if depth < 1 or samples_per_tree < 1 or l2 < 0 or min_child_weight < 0:
+            raise InputError(
+                "depth and samples_per_tree must be at least 1, l2 and min_child_weight at least 0. "
+                f"Got {depth}, {samples_per_tree}, {l2}, {min_child_weight}."
+            )
+        if not all(0 < share <= 1 for share in (eta, subsample, columns)):
+            raise InputError(
+                f"eta, subsample and columns must lie in (0, 1]. Got {eta}, {subsample}, {columns}."
+            )
+        self.samples_per_tree = samples_per_tree
+        self.parameters = {
+            "max_depth": depth,
+            "eta": eta,
+            "lambda": l2,
+            "subsample": subsample,
+            "colsample_bytree": columns,
+            "min_child_weight": min_child_weight,
+        }
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"model": "xgboost", "samples_per_tree": self.samples_per_tree, **self.parameters}
+
+    def session(
+        self, scenario: Scenario, training: Training, device: str, memory: int | None
+    ) -> XGBoostSession:
+        if scenario.vocabulary:
+            raise InputError(
+                "The model 'xgboost' needs numbers. This scenario holds text: use 'text-mean' or 'lstm'."
+            )
+        if training.identity()["algorithm"] != "fedavg":
+            raise InputError(
+                f"The model 'xgboost' grows trees, it has no gradient steps: {training.algorithm} does not "
+                "apply. Leave the algorithm at fedavg."
+            )
+        return XGBoostSession(self, scenario, training, memory)
+
+
+class Piece:
+    """The trees that one client grew in one round; remembers its margins on each data set."""
+
+    def __init__(self, booster: Any) -> None:
+        self.booster = booster
+        self._margins: dict[int, Margins] = {}
+
+    def raw(self) -> bytes:
+        """The trees in XGBoost's own format (UBJSON)."""
+        return bytes(self.booster.save_raw(raw_format="ubj"))
+
+    def margins(self, number: int, x: Margins, outputs: int) -> Margins:
+        """What the trees add to the margins of a data set: samples × outputs."""
+        if number not in self._margins:
+            found = self.booster.inplace_predict(x, predict_type="margin", validate_features=False)
+            self._margins[number] = np.asarray(found, dtype=np.float32).reshape(len(x), outputs)
+        return self._margins[number]
+
+
+Ensemble: TypeAlias = tuple[Piece, ...]
+
+
+class XGBoostSession:
+    """See `fedvalue.learners.base.Session`. Runs on the CPU, one client's trees on each core."""
+
+    device = "cpu"
+
+    def __init__(
+        self, learner: XGBoostBagging, scenario: Scenario, training: Training, memory: int | None
+    ) -> None:
+        self.xgboost = learner.xgboost
+        self.scenario = scenario
+        self.seed = training.seed
+        # Two classes are told apart by one margin, as XGBoost does; more have one each.
+        self.outputs = scenario.classes if scenario.classes > 2 else 1
+        self.parameters = {**learner.parameters, **_objective(scenario.classes), **_FIXED}
+        self.trees = [max(1, len(data) // learner.samples_per_tree) for data in scenario.clients]
+        self.features = {_TEST: _flat(scenario.test), **dict(enumerate(map(_flat, scenario.clients)))}
+        self.matrices: dict[int, Any] = {}
+        self.test_y = torch.from_numpy(scenario.test.y)
+        self.parts = {name: torch.from_numpy(rows) for name, rows in scenario.test_parts.items()}
+        per_row = 4 * self.outputs * sum(len(x) for x in self.features.values()) + 100_000
+        budget = memory or available_memory(self.device)
+        self.rows = int(np.clip(budget // per_row, 1, _ROWS))
+
+    def initial(self) -> list[Ensemble]:
+        return [()]
+
+    def take(self, stack: list[Ensemble], rows: Sequence[int]) -> list[Ensemble]:
+        return [stack[row] for row in rows]
+
+    def local(self, stack: list[Ensemble], owners: Sequence[int], t: int) -> list[Ensemble]:
+        """Rows of one client run one after the other: they share its binned features."""
+        rows_of: dict[int, list[int]] = {}
+        for row, owner in enumerate(owners):
+            rows_of.setdefault(owner, []).append(row)
+
+        def grow(owner: int) -> list[Piece]:
+            return [self._grow(stack[row], owner, t) for row in rows_of[owner]]
+
+        grown = list(stack)
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for owner, pieces in zip(rows_of, pool.map(grow, rows_of), strict=True):
+                for row, piece in zip(rows_of[owner], pieces, strict=True):
+                    grown[row] = (*stack[row], piece)
+        return grown
+
+    def average(
+        self, stack: list[Ensemble], groups: Sequence[int], weights: Sequence[float]
+    ) -> list[Ensemble]:
+        """What the rows of a group have in common, and then all their new trees, each with its own weight.
+
+        The weights are not used: a client with more data grew more trees.
+        """
+        joined: list[dict[Piece, None]] = [{} for _ in range(max(groups, default=-1) + 1)]
+        for ensemble, group in zip(stack, groups, strict=True):
+            joined[group].update(dict.fromkeys(ensemble))
+        return [tuple(pieces) for pieces in joined]
+
+    def evaluate(self, stack: list[Ensemble]) -> list[dict[str, float]]:
+        found: list[dict[str, float]] = []
+        for ensemble in stack:
+            outputs = torch.from_numpy(self.margins(ensemble, _TEST))
+            if self.scenario.classes == 2:  # margin m is the log odds of class 1: logits 0 and m
+                outputs = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
+            found += scores(outputs[None], self.test_y, self.scenario.task, self.parts)
+        return found
+
+    def margins(self, ensemble: Ensemble, number: int) -> NDArray[np.float64]:
+        """The ensemble's margins on a client's data or the test set: samples × outputs."""
+        x = self.features[number]
+        total = np.zeros((len(x), self.outputs))
+        for piece in ensemble:
+            total += piece.margins(number, x, self.outputs)
+        return total
+
+    def _grow(self, ensemble: Ensemble, owner: int, t: int) -> Piece:
+        matrix = self._matrix(owner)
+        start = self.margins(ensemble, owner).astype(np.float32)
+        matrix.set_base_margin(start if self.outputs > 1 else start[:, 0])
+        rules = {**self.parameters, "seed": self._seed(owner, t)}
+        return Piece(self.xgboost.train(rules, matrix, num_boost_round=self.trees[owner]))
+
+    def _matrix(self, owner: int) -> Any:
+        """A client's data, whose features XGBoost bins once for all rows and rounds."""
+        if owner not in self.matrices:
+            labels = self.scenario.clients[owner].y
+            self.matrices[owner] = self.xgboost.DMatrix(self.features[owner], label=labels, nthread=1)
+        return self.matrices[owner]
+
+    def _seed(self, owner: int, t: int) -> int:
+        """Depends on the client's data and the round, never on the coalition: common random numbers."""
+        data = int(self.scenario.clients[owner].fingerprint[:16], 16)
+        return int(np.random.SeedSequence([self.seed, data, t]).generate_state(1)[0] >> 1)
+
+
+# One thread per training: sums are then added in the same order on every machine.
+_FIXED = {"tree_method": "hist", "nthread": 1, "verbosity": 0}
+
+
+def _objective(classes: int) -> dict[str, Any]:
+    """The loss, and the base score that is margin 0."""
+    if classes == 0:
+        return {"objective": "reg:squarederror", "base_score": 0.0}
+    if classes == 2:
+        return {"objective": "binary:logistic", "base_score": 0.5}
+    return {"objective": "multi:softprob", "num_class": classes, "base_score": 0.0}
+
+
+def _flat(data: Dataset) -> Margins:
+    width = math.prod(data.x.shape[1:])  # −1 fails without rows
+    return np.ascontiguousarray(data.x.reshape(len(data), width), dtype=np.float32)
+
+
+def _import_xgboost() -> Any:
+    try:
+        return import_module("xgboost")
+    except ImportError as error:
+        raise MissingExtraError(
+            "The model 'xgboost' needs a package that is not installed: pip install 'fedvalue[xgboost]'"
+        ) from error

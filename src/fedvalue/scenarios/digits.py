@@ -1,0 +1,32 @@
+"""scikit-learn's 1,797 handwritten digits, 8 × 8: real data that needs no download."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.scenarios._build import Ask, Pool
+from fedvalue.scenarios._checks import stream
+from fedvalue.scenarios.partition import Rows, subset
+
+__all__ = ["build"]
+
+_TEST_SHARE = 0.25
+
+
+def build(ask: Ask) -> Pool:
+    """A seeded, stratified quarter is the test set; pixels 0..16 become 0..1."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    x = (images / 16).astype(np.float32).reshape(-1, 1, 8, 8)
+    y = labels.astype(np.int64)
+    test = subset(y, round(_TEST_SHARE * len(y)), stream(ask.seed, "digits test"))
+    train = np.setdiff1d(np.arange(len(y)), test)
+
+    def encode(rows: Rows, test_rows: Rows) -> tuple[NDArray[Any], NDArray[Any], int]:
+        return x[train[rows]], x[test[test_rows]], 0
+
+    return Pool("digits", y[train], y[test], encode, classes=10, details={"source": "scikit-learn digits"})

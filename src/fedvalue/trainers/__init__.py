@@ -1,0 +1,28 @@
+"""The registry of trainers: where coalitions are trained. Modules are imported when one is made."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, cast
+
+from fedvalue.errors import InputError
+from fedvalue.trainers.base import Trainer
+
+__all__ = ["TRAINERS", "make_trainer"]
+
+TRAINERS: dict[str, str] = {
+    "local": "fedvalue.trainers.local:LocalTrainer",
+}
+
+
+def make_trainer(trainer: str | Trainer, **options: Any) -> Trainer:
+    """A trainer by name, with its options, or as it is."""
+    if not isinstance(trainer, str):
+        return trainer
+    if trainer not in TRAINERS:
+        near = get_close_matches(trainer, TRAINERS, n=1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"Unknown trainer {trainer!r}. {hint}Trainers: {', '.join(TRAINERS)}.")
+    module, name = TRAINERS[trainer].split(":")
+    return cast(Trainer, getattr(import_module(module), name)(**options))

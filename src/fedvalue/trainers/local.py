@@ -1,0 +1,117 @@
+"""Training in this process: the coalitions of a wave advance together, wave after wave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from fedvalue.coalition import members
+from fedvalue.errors import InputError
+from fedvalue.learners.base import AveragingSession, Learner, Session, Stack
+from fedvalue.outcome import Outcome
+from fedvalue.scenarios.base import Scenario
+from fedvalue.trainers.base import Trace
+from fedvalue.training import Training, canonical_masks, data_weights, first_round, later_rounds, waves
+
+__all__ = ["LocalTrainer", "choose_device"]
+
+
+class LocalTrainer:
+    """Trains on this machine's CPU, CUDA or MPS device.
+
+    `memory` (bytes) bounds how many models are held at once; it never changes the result. The session
+    (data on the device) and the shared first round are kept for the next call.
+    """
+
+    def __init__(self, device: str = "auto", memory: int | None = None) -> None:
+        self.device = device
+        self.memory = memory
+        self._open: tuple[tuple[object, ...], Session] | None = None
+        self._first: Stack = None
+        self._first_rows: dict[int, int] = {}
+
+    def train(
+        self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Yields every coalition with its metrics, as soon as its wave is finished."""
+        began = time.perf_counter()
+        session = self._session(scenario, learner, training)
+        asked: dict[int, list[int]] = {}
+        for mask, trained in canonical_masks(scenario, masks).items():
+            asked.setdefault(trained, []).append(mask)
+        if 0 in asked:
+            yield from _outcomes(session, [0], session.initial(), asked, began)
+            began = time.perf_counter()
+        needed = [mask for mask in asked if mask]
+        self._prepare_first_round(session, needed)
+        for wave in waves(needed, session.rows):
+            models = later_rounds(session, scenario, training.rounds, wave, self._first, self._first_rows)
+            yield from _outcomes(session, wave, models, asked, began)
+            began = time.perf_counter()
+
+    def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
+        """Records the run of all clients that have data."""
+        if not learner.averages:
+            raise InputError(
+                "Gradient methods do not apply to this model: its clients send no updates that could be "
+                "averaged. Use a sampling method such as ipss."
+            )
+        began = time.perf_counter()
+        session = self._session(scenario, learner, training)
+        clients = tuple(i for i, data in enumerate(scenario.clients) if len(data))
+        weights = data_weights(scenario, [clients])
+        model, starts, local_models = session.initial(), [], []
+        for t in range(1, training.rounds + 1):
+            trained = session.local(session.take(model, [0] * len(clients)), clients, t)
+            starts.append(model)
+            local_models.append(trained)
+            model = session.average(trained, [0] * len(clients), weights)
+        seconds = time.perf_counter() - began
+        recorded = tuple(starts), tuple(local_models)
+        return Trace(cast(AveragingSession, session), clients, *recorded, model, seconds)
+
+    def _session(self, scenario: Scenario, learner: Learner, training: Training) -> Session:
+        key = (scenario.fingerprint, learner, training)
+        if self._open is None or self._open[0] != key:
+            session = learner.session(scenario, training, choose_device(self.device), self.memory)
+            self._open, self._first, self._first_rows = (key, session), None, {}
+        return self._open[1]
+
+    def _prepare_first_round(self, session: Session, masks: Sequence[int]) -> None:
+        """Adds the first local training of clients that no earlier call needed."""
+        needed = sorted({i for mask in masks for i in members(mask)})
+        if set(needed) <= self._first_rows.keys():
+            return
+        clients = sorted({*needed, *self._first_rows})
+        self._first = first_round(session, clients)
+        self._first_rows = {client: row for row, client in enumerate(clients)}
+
+
+def choose_device(wanted: str) -> str:
+    """'auto' is CUDA where there is one, then Apple's MPS, then the CPU."""
+    import torch
+
+    if wanted == "auto":
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    kind = wanted.split(":")[0]
+    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if kind not in present:
+        raise InputError(f"The device must be auto, cpu, cuda or mps. Got {wanted!r}.")
+    if not present[kind]:
+        raise InputError(
+            f"The device {wanted!r} was asked for and this machine has none. Use --device auto or cpu."
+        )
+    return wanted
+
+
+def _outcomes(
+    session: Session, wave: Sequence[int], models: Stack, asked: dict[int, list[int]], began: float
+) -> Iterator[tuple[int, Outcome]]:
+    found = session.evaluate(models)
+    seconds = (time.perf_counter() - began) / len(wave)
+    for mask, metrics in zip(wave, found, strict=True):
+        for same in asked[mask]:
+            yield same, Outcome(metrics, seconds / len(asked[mask]), "local", session.device)
