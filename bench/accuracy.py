@@ -88,9 +88,8 @@ def main() -> int:
     if not cases:
         print(f"No .npz file in {arguments.dir} holds 2**n numbers as {arguments.array!r}.", file=sys.stderr)
         return 2
-    names = [m.name for m in fv.methods() if m.guarantee != "exact" and not m.view] + list(
-        PEERS
-    ) * arguments.peers
+    names = [m.name for m in fv.methods() if m.guarantee != "exact" and not m.view]
+    names += list(PEERS) * arguments.peers
     run = partial(scores_of, arguments.dir, arguments.array, arguments.peers)
     tasks = [(budget, seed) for budget in arguments.budgets for seed in range(arguments.seeds)]
     scores = list(_in_parallel(run, tasks, arguments.processes))

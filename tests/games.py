@@ -189,7 +189,7 @@ CASES = (
     Case("stratified-cc", {"design": "paper"}),
     Case("stratified-mc", {"allocation": "proportional"}),
     Case("stratified-cc", {"allocation": "proportional"}),
-    Case("permutation", {"antithetic": False}),
+    Case("permutation", {"balanced": False}),
     Case("tmc", {"patience": 0, "tolerance": 1e-4}),
     Case("k-greedy", {"k": 2}),
 )

@@ -209,7 +209,7 @@ def test_value_says_what_it_cost_and_what_it_guarantees(game: Path) -> None:
     assert "Cost: 20 of 128 coalitions" in biased
     assert "Biased" in biased
     assert "No ±" in biased
-    unbiased = output("value", "--table", game, "--method", "permutation", "--budget", 60)
+    unbiased = output("value", "--table", game, "--method", "permutation", "--budget", 125)
     assert "Unbiased" in unbiased
     assert "No ±" not in unbiased
     thin = output("value", "--table", game, "--method", "stratified-cc", "--budget", 4)
@@ -261,7 +261,7 @@ def test_options_reach_the_method(game: Path) -> None:
 
 def test_option_types() -> None:
     assert parse_options("tmc", ["tolerance=1", "patience=0"]) == {"tolerance": 1.0, "patience": 0}
-    assert parse_options("permutation", ["antithetic=False"]) == {"antithetic": False}
+    assert parse_options("permutation", ["balanced=False"]) == {"balanced": False}
     assert parse_options("k-greedy", ["k=none"]) == {"k": None}
     assert parse_options("stratified-mc", ["design=paper", "allocation=[1, 2]"]) == {
         "design": "paper",
@@ -276,7 +276,7 @@ def test_option_types() -> None:
         ("k-greedy", "k=1.5", "must be a whole number or none"),
         ("k-greedy", "k=true", "must be a whole number or none"),
         ("k-greedy", "k=-1", "0..3"),
-        ("permutation", "antithetic=1", "true or false"),
+        ("permutation", "balanced=1", "true or false"),
         ("tmc", "tolerance=little", "must be a number"),
         ("stratified-mc", "design=nice", "paired or paper"),
         ("stratified-mc", 'allocation=["a"]', "a list in brackets"),

@@ -11,15 +11,19 @@ import builtins
 import dis
 import functools
 import hashlib
+import sys
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 __all__ = ["fingerprint"]
+
+_HEAP_TYPE = 1 << 9  # CPython's flag of classes made at run time; the others are compiled into a library
 
 # A container that a function changes itself is its log or cache, not its data.
 _MUTATORS = frozenset(
@@ -82,26 +86,34 @@ class _Content:
             for key in sorted(value, key=repr):
                 self.add(key, where)
                 self.add(value[key], where)
+        elif isinstance(value, (FunctionType, type)) and _is_installed(value):
+            self.write("name", value.__module__, value.__qualname__)
         elif isinstance(value, FunctionType):
             self.add_function(value)
+        elif isinstance(value, type):
+            self.add_class(value)
         elif isinstance(value, MethodType):
             self.add(value.__func__, where)
             self.add(value.__self__, where)
         elif isinstance(value, functools.partial):
             self.add((value.func, value.args, value.keywords), where)
-        elif isinstance(value, (type, ModuleType, BuiltinFunctionType, np.ufunc)):
+        elif isinstance(value, ModuleType):
+            self.write("module", value.__name__)
+            if value.__file__ and not _is_library(value.__name__):
+                self.sha.update(Path(value.__file__).read_bytes())
+        elif isinstance(value, (BuiltinFunctionType, np.ufunc)):
             self.write("name", getattr(value, "__module__", None) or "", value.__name__)
         elif isinstance(value, PurePath):
             self.write("path", str(value))
         elif is_dataclass(value):
-            self.write("dataclass", type(value).__qualname__)
+            self.add(type(value), where)
             for item in fields(value):
                 self.add(getattr(value, item.name), where)
         elif hasattr(value, "__array__"):
             self.add_array(np.asarray(value), where)
         else:
             self.doubts.append(f"{where} ({type(value).__name__})")
-            self.write("unknown", type(value).__module__, type(value).__qualname__)
+            self.add(type(value), where)
 
     def add_array(self, array: np.ndarray[Any, Any], where: str) -> None:
         if array.dtype.hasobject:
@@ -125,25 +137,17 @@ class _Content:
                 self.add(cell.cell_contents, name)
         for name in sorted(_global_names(code) - own):
             if name in function.__globals__:
-                self.add_global(name, function.__globals__[name], function.__module__)
-
-    def add_global(self, name: str, value: Any, module: str) -> None:
-        self.write("global", name)
-        if isinstance(value, FunctionType) and value.__module__ != module:
-            self.write(value.__module__, value.__qualname__)  # a library's function: its name says it
-        elif isinstance(value, type) and value.__module__ == module:
-            self.add_class(value)
-        else:
-            self.add(value, name)
+                self.write("global", name)
+                self.add(function.__globals__[name], name)
 
     def add_class(self, cls: type) -> None:
-        """A class that stands beside the function is part of its code: bases, methods, plain settings."""
+        """A class of the user's own is code like a function: bases, methods, plain settings."""
         if id(cls) in self.open_functions:
             return
         self.open_functions.add(id(cls))
         self.write("class", cls.__qualname__)
         for base in cls.__bases__:
-            self.add_global(base.__name__, base, cls.__module__)
+            self.add(base, base.__name__)
         for name, member in sorted(vars(cls).items()):
             method = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
             # What @dataclass writes follows from the fields and says nothing new.
@@ -164,6 +168,26 @@ class _Content:
                 self.add_code(constant)
             else:
                 self.add(constant, code.co_name)
+
+
+def _is_installed(value: FunctionType | type) -> bool:
+    """Whether the name of a function or class says what it does, because it is not the user's own."""
+    if isinstance(value, type) and not value.__flags__ & _HEAP_TYPE:
+        return True
+    # What was typed in or executed from text belongs to no file.
+    return value.__module__ not in (None, "__main__", "builtins") and _is_library(value.__module__)
+
+
+@functools.cache
+def _is_library(module: str) -> bool:
+    """Whether a module comes with Python or was installed; the user's own files are neither."""
+    if module.split(".")[0] in {"fedvalue", *sys.stdlib_module_names}:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return False
+    installed = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in installed)
 
 
 def _nested(code: CodeType) -> list[CodeType]:

@@ -38,7 +38,7 @@ class Ledger:
                     f"The store recognises this game by its code, which refers to {', '.join(game.doubts)}; "
                     "changes in there go unnoticed. Pass key='…' to FunctionGame to name the game yourself.",
                     FedvalueWarning,
-                    stacklevel=5,
+                    stacklevel=4,  # the line that called value or compare
                 )
             store.register(game.id, game.n, {"names": list(game.names)})
 

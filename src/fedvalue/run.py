@@ -102,7 +102,7 @@ def compare(
     if methods is None:
         names = runnable_methods(the_game.n, budget, traces=getattr(the_game, "averages", False))
     else:
-        names = list(dict.fromkeys(methods))
+        names = list(dict.fromkeys([methods] if isinstance(methods, str) else methods))
     if not names:
         raise MethodError("methods must name at least one method.")
     return _run(the_game, [_request(name, {}) for name in names], budget, seed, store, progress)
@@ -229,7 +229,7 @@ def _values(game: Game, request: _Request, estimate: Estimate, seed: int, noise:
         seconds=request.seconds,
         stderr=estimate.stderr,
         dof=estimate.dof,
-        guarantee="exact" if request.exact else request.method.guarantee,
+        guarantee="exact" if request.exact else estimate.guarantee or request.method.guarantee,
         budget=request.budget,
         seed=seed,
         game_id=game.id,

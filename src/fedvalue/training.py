@@ -102,8 +102,9 @@ def canonical_masks(scenario: Scenario, masks: Sequence[int]) -> dict[int, int]:
 
 def data_weights(scenario: Scenario, coalitions: Sequence[tuple[int, ...]]) -> list[float]:
     """w_i^S = |D_i| / Σ_{j∈S} |D_j| for every client of every coalition, in that order."""
-    sizes = [len(data.y) for data in scenario.clients]
-    return [sizes[i] / sum(sizes[j] for j in clients) for clients in coalitions for i in clients]
+    sizes = [len(data) for data in scenario.clients]
+    totals = [sum(sizes[i] for i in clients) for clients in coalitions]
+    return [sizes[i] / total for clients, total in zip(coalitions, totals, strict=True) for i in clients]
 
 
 def waves(coalitions: Sequence[int], rows: int) -> Iterator[list[int]]:

@@ -26,13 +26,15 @@ class Estimate:
     """What an estimator returns: a value per client and, where one is valid, its standard error.
 
     `dof` are the degrees of freedom behind `stderr` (None: as good as infinitely many); `details` says
-    in plain data what the method did (strata, permutations, …).
+    in plain data what the method did (strata, permutations, …). `guarantee` replaces what the method
+    promises in general, where this run fell short of it (or did better).
     """
 
     mean: NDArray[np.float64]
     stderr: NDArray[np.float64] | None = None
     dof: NDArray[np.float64] | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    guarantee: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,7 +112,7 @@ _METHODS = (
         "biased", f"fedvalue, after {PAPER}, Alg. 3", _at_least(2),
     ),
     Method(
-        "permutation", permutation, "Mean marginal contribution over random orders and their reverses",
+        "permutation", permutation, "Mean marginal contribution over balanced random orders",
         "unbiased", "Castro et al. 2009; Mitchell et al. 2022", _one_order,
     ),
     Method(

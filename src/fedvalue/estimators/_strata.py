@@ -41,7 +41,7 @@ def stratum_means(
         mean = np.where(empty, of_size, mean)
     stderr, dof = (None, None) if empty.any() else _standard_error(n, count, squares)
     details = {"empty_strata": int(empty.sum()), "strata": n * n}
-    return Estimate(mean.sum(1) / n, stderr, dof, details)
+    return Estimate(mean.sum(1) / n, stderr, dof, details, "biased" if empty.any() else None)
 
 
 def _standard_error(n: int, count: Array, squares: Array) -> tuple[Array | None, Array | None]:

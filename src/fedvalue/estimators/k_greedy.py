@@ -24,7 +24,9 @@ def k_greedy(n: int, budget: int, rng: np.random.Generator, *, k: int | None = N
         raise MethodError(f"The option 'k' of k-greedy must lie in 0..{n}, the number of clients. Got {k!r}.")
     masks = [mask for size in range(chosen + 1) for mask in layer(n, size)]
     utilities = yield masks
-    return Estimate(truncated_sum(n, masks, utilities), details={"k": chosen})
+    return Estimate(
+        truncated_sum(n, masks, utilities), details={"k": chosen}, guarantee="exact" if chosen == n else None
+    )
 
 
 def full_layers(n: int, budget: int) -> int:

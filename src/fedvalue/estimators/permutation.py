@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +18,49 @@ Array = NDArray[np.float64]
 _WINDOW = 100  # TMC's convergence is judged over this many orders
 
 
-def permutation(n: int, budget: int, rng: np.random.Generator, *, antithetic: bool = True) -> Plan:
+def permutation(n: int, budget: int, rng: np.random.Generator, *, balanced: bool = True) -> Plan:
     """The mean marginal contribution over random orders (Castro et al. 2009).
 
-    Only whole orders are used, so every order counts alike and the mean is unbiased. With `antithetic`
-    each order is followed by its reverse (Mitchell et al. 2022): who came first comes last, which takes
-    most of the variance out where returns diminish.
+    Only whole orders are used, so every order counts alike and the mean is unbiased. `balanced` draws them
+    in blocks in which every client takes every place equally often, each order followed by its reverse
+    (in the spirit of Mitchell et al. 2022): where returns diminish, most of the variance is who comes first.
+    Every single order is still uniformly random, so the mean stays unbiased.
     """
     orders: list[NDArray[np.intp]] = []
     masks = {0, full_mask(n)}
-    while len(orders) < budget:  # more orders than evaluations bring nothing that is not yet known
-        mirrored = antithetic and len(orders) % 2 == 1
-        order = orders[-1][::-1] if mirrored else rng.permutation(n)
-        grown = masks.union(prefix_masks(order))
-        if len(grown) > budget:
+    for order in _orders(n, rng, balanced):
+        masks = masks.union(prefix_masks(order))
+        # More orders than evaluations bring nothing that is not yet known.
+        if len(masks) > budget or len(orders) == budget:
             break
-        masks = grown
         orders.append(order)
-    asked = sorted(masks)
+    if balanced and len(orders) >= _block(n):  # part of a block would only unbalance the whole ones
+        orders = orders[: len(orders) // _block(n) * _block(n)]
+    asked = sorted({0, full_mask(n)}.union(*map(prefix_masks, orders)))
     utilities = dict(zip(asked, (yield asked), strict=True))
     marginals = np.array([_marginals(order, utilities) for order in orders])
-    stderr, dof = _mean_error(marginals, paired=antithetic)
+    stderr, dof = _mean_error(marginals, _block(n) if balanced else 1)
     return Estimate(marginals.mean(0), stderr, dof, {"permutations": len(orders)})
+
+
+def _orders(n: int, rng: np.random.Generator, balanced: bool) -> Iterator[NDArray[np.intp]]:
+    """Random orders without end; balanced ones are the rotations of one and their reverses."""
+    while True:
+        base = rng.permutation(n)
+        if not balanced:
+            yield base
+            continue
+        # For even n every second rotation and the reverses make a Latin square; odd n takes all rotations.
+        step = 2 if n % 2 == 0 else 1
+        for offset in (0, *rng.permutation(np.arange(step, n, step))):
+            rotated = np.roll(base, offset)
+            yield rotated
+            yield rotated[::-1]
+
+
+def _block(n: int) -> int:
+    """After how many balanced orders every client has taken every place equally often."""
+    return n if n % 2 == 0 else 2 * n
 
 
 def _marginals(order: NDArray[np.intp], utilities: dict[int, float]) -> Array:
@@ -49,16 +70,18 @@ def _marginals(order: NDArray[np.intp], utilities: dict[int, float]) -> Array:
     return marginals
 
 
-def _mean_error(marginals: Array, paired: bool) -> tuple[Array | None, Array | None]:
-    """Standard error of the mean over independent orders, or over independent pairs of mirrored ones."""
+def _mean_error(marginals: Array, block: int) -> tuple[Array | None, Array | None]:
+    """Standard error of the mean over independent blocks of orders.
+
+    Single orders give nearly everything to whoever comes first; with fewer than 2n of them most clients have
+    hardly been first, and their spread says nothing: no error is claimed then.
+    """
     total, n = marginals.shape
-    if paired:
-        marginals = marginals[: total // 2 * 2].reshape(-1, 2, n).mean(1)
-    independent = len(marginals)
-    if independent < 2:
+    whole = total // block
+    if whole < (2 if block > 1 else 2 * n):
         return None, None
-    stderr = marginals.std(0, ddof=1) / np.sqrt(total / 2 if paired else total)
-    return stderr, np.full(n, independent - 1.0)
+    means = marginals[: whole * block].reshape(whole, block, n).mean(1)
+    return means.std(0, ddof=1) / np.sqrt(total / block), np.full(n, whole - 1.0)
 
 
 def tmc(

@@ -6,8 +6,9 @@ import os
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
-__all__ = ["available_memory", "bytes_per_row"]
+__all__ = ["available_memory", "row_cost"]
 
 _FRACTION = 0.4  # of what is free: the system and the test set need some too
 
@@ -20,23 +21,26 @@ def available_memory(device: str) -> int:
     return int(_FRACTION * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
-def bytes_per_row(module: nn.Module, sample: Tensor, batch: int) -> int:
-    """An upper estimate of what training one more row takes.
+def row_cost(module: nn.Module, sample: Tensor, batch: int) -> tuple[int, int]:
+    """Upper estimates of the bytes that one more row takes: while it is held, and while it is trained.
 
-    Eight copies of the parameters (the model, its origin, gradient, two moments, averages and temporaries),
-    and for every sample of a batch all intermediate results, three times (forward, backward, temporaries).
+    Held: six copies of the parameters (global and local models, averages and temporaries). Trained: four
+    more (gradient, moments), and for every sample of a batch twice what the forward pass keeps for the
+    backward pass (results, and their gradients) and three times the largest result, which may exist
+    before it is reduced.
     """
-    parameters = sum(p.numel() for p in module.parameters())
-    produced = [sample.numel()]
-    handles = [
-        part.register_forward_hook(
-            lambda _m, _i, out: produced.append(out.numel()) if torch.is_tensor(out) else None
-        )
-        for part in module.modules()
-        if not list(part.children())
-    ]
-    with torch.no_grad():
+    parameters = sum(p.numel() * p.element_size() for p in module.parameters())
+    kept: dict[int, int] = {}
+    largest = sample.numel() * sample.element_size()
+
+    def keep(tensor: Tensor) -> Tensor:
+        where = tensor.untyped_storage().data_ptr()  # views of one tensor are kept once
+        kept[where] = max(kept.get(where, 0), tensor.numel() * tensor.element_size())
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
         module(sample)
-    for handle in handles:
-        handle.remove()
-    return 4 * (8 * parameters + 3 * batch * sum(produced))
+    for parameter in module.parameters():
+        kept.pop(parameter.untyped_storage().data_ptr(), None)
+    largest = max([largest, *kept.values()])
+    return 6 * parameters, 4 * parameters + batch * (2 * sum(kept.values()) + 3 * largest)

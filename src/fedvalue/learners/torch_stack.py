@@ -8,6 +8,7 @@ interact, so each row gets exactly its own gradient, and elementwise optimisers 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -18,9 +19,10 @@ from torch.func import functional_call, vmap
 
 from fedvalue.errors import InputError
 from fedvalue.identity import fingerprint
-from fedvalue.learners.memory import available_memory, bytes_per_row
+from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.models import MODELS, ModelFactory, PooledConv2d
 from fedvalue.learners.scores import scores
+from fedvalue.learners.torch_checks import can_be_stacked, check_module
 from fedvalue.learners.torch_steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch_updates import loss_drops, step
 from fedvalue.scenarios.base import Scenario
@@ -47,6 +49,11 @@ class TorchLearner:
     def __init__(self, model: str | ModelFactory = "mlp", *, together: bool | None = None) -> None:
         if isinstance(model, str) and model not in MODELS:
             raise InputError(f"Unknown model {model!r}. Models: {', '.join(MODELS)}.")
+        if isinstance(model, nn.Module) or not (isinstance(model, str) or callable(model)):
+            raise InputError(
+                "A model is given by name or as a function scenario → nn.Module that makes it. "
+                f"Got a {type(model).__name__}."
+            )
         self.model = model
         self.together = together
 
@@ -70,18 +77,7 @@ class TorchLearner:
         factory = MODELS[self.model] if isinstance(self.model, str) else self.model
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            module = factory(scenario)
-        if not isinstance(module, nn.Module):
-            raise InputError(f"A model factory must return an nn.Module. Got {type(module).__name__}.")
-        for name, part in module.named_modules():
-            if isinstance(part, nn.modules.batchnorm._NormBase):
-                raise InputError(
-                    f"The model's layer {name!r} is a {type(part).__name__}: it mixes the samples of a batch "
-                    "and keeps running statistics, which FedAvg does not average. Use GroupNorm or LayerNorm."
-                )
-        if not any(True for _ in module.parameters()):
-            raise InputError("The model has no parameters to train.")
-        return module
+            return check_module(factory(scenario), scenario)
 
 
 class TorchSession:
@@ -111,12 +107,17 @@ class TorchSession:
         self.test_y = torch.from_numpy(scenario.test.y).to(device)
         self.parts = {k: torch.from_numpy(v).to(device) for k, v in scenario.test_parts.items()}
         self.minibatches = lru_cache(maxsize=4 * scenario.n)(self._minibatches)
-        budget = memory or available_memory(device)
-        affordable = budget // bytes_per_row(self.module, self.x[:1], self._widest_batch())
-        self.rows = int(max(1, min(affordable, _ROWS_ON_CPU if device == "cpu" else affordable)))
+        half = (
+            memory or available_memory(device)
+        ) // 2  # one for models that wait, one for those in training
+        most = _ROWS_ON_CPU if device == "cpu" else half
+        held, trained = row_cost(self.module, self.x[:1], self._widest_batch())
+        self.rows, self.chunk = (max(1, min(most, half // cost)) for cost in (held, trained))
 
     def initial(self) -> TorchStack:
-        return {name: p.detach().clone().unsqueeze(0) for name, p in self.module.named_parameters()}
+        # Parameters that the user has frozen are part of the module, like buffers.
+        trained = ((name, p) for name, p in self.module.named_parameters() if p.requires_grad)
+        return {name: p.detach().clone().unsqueeze(0) for name, p in trained}
 
     def take(self, stack: TorchStack, rows: Sequence[int]) -> TorchStack:
         index = torch.as_tensor(rows, dtype=torch.long, device=self.device)
@@ -143,6 +144,10 @@ class TorchSession:
         return averaged
 
     def local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
+        with self._torch_precision():
+            return self._local(stack, owners, t)
+
+    def _local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
         self.module.train()
         train = self.steps.together if self.together else self.steps.each
         trained = {name: torch.empty_like(tensor) for name, tensor in stack.items()}
@@ -158,12 +163,13 @@ class TorchSession:
     def evaluate(self, stack: TorchStack) -> list[dict[str, float]]:
         found: list[dict[str, float]] = []
         count = len(next(iter(stack.values())))
-        # As many models as can be trained at once can be evaluated at once, on batches of that size.
-        chunk = max(1, min(count, self.rows))
-        samples = max(1, self.rows * self._widest_batch() // chunk)
+        # What can be trained at once can be evaluated at once, or fewer models on more samples.
+        chunk = min(count, self.chunk)
+        samples = self.chunk * self._widest_batch() // chunk
         for start in range(0, count, chunk):
             part = {name: tensor[start : start + chunk] for name, tensor in stack.items()}
-            outputs = self._outputs(part, min(samples, _TEST_CHUNK))
+            with self._torch_precision():
+                outputs = self._outputs(part, min(samples, _TEST_CHUNK))
             found += scores(outputs, self.test_y, self.scenario.task, self.parts)
         return found
 
@@ -199,7 +205,7 @@ class TorchSession:
         return flat.view(y.shape)
 
     def _equal_steps(self, owners: Sequence[int], t: int) -> Iterator[list[int]]:
-        """Rows that can be trained in step, at most `self.rows` at a time.
+        """Rows that can be trained in step, at most `self.chunk` at a time.
 
         Their clients make the same number of steps. Convolutions take one client at a time: the unfolded
         images, shared by its rows, are much larger than the models.
@@ -209,8 +215,22 @@ class TorchSession:
             key = (len(self.minibatches(owner, t).index), owner if self.convolves else 0)
             in_step.setdefault(key, []).append(row)
         for rows in in_step.values():
-            for start in range(0, len(rows), self.rows):
-                yield rows[start : start + self.rows]
+            for start in range(0, len(rows), self.chunk):
+                yield rows[start : start + self.chunk]
+
+    @contextmanager
+    def _torch_precision(self) -> Iterator[None]:
+        """Our convolutions are matrix products on CUDA; they get the precision that torch's own have there.
+
+        That is TF32, unless `torch.backends.cudnn.allow_tf32` says otherwise. Other models stay in float32.
+        """
+        before = torch.backends.cuda.matmul.allow_tf32
+        if self.convolves and self.device.startswith("cuda"):
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
 
     def _is_faster_together(self) -> bool:
         if _holds(self.module, nn.modules.dropout._DropoutNd):

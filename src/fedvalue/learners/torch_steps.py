@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.func import vmap
 
-from fedvalue.learners.cuda_graph import run_steps
+from fedvalue.learners.cuda_graph import StepRunner
 from fedvalue.training import Training
 
 __all__ = ["Batches", "LocalSteps", "TorchStack"]
@@ -36,6 +36,7 @@ class LocalSteps:
     training: Training
     x: Tensor
     y: Tensor
+    runner: StepRunner = field(default_factory=StepRunner)
 
     def together(self, stack: TorchStack, clients: Sequence[Batches], owner: Sequence[int]) -> TorchStack:
         """All rows in step: one forward, one backward and one optimiser step for the whole stack.
@@ -56,13 +57,14 @@ class LocalSteps:
         def step(index: Tensor, weight: Tensor) -> None:
             optimizer.zero_grad(set_to_none=True)
             # Rows of one client share its samples: nothing is copied, and first layers become one product.
-            samples = index[0] if one_client else index[place]
-            outputs = forward(leaves, self.x[samples])
-            loss = (self.losses(outputs, self.y[index[place]]) * weight[place]).sum()
-            torch.autograd.backward(loss + self._proximal(leaves, anchor))
+            samples = index[place]
+            outputs = forward(leaves, self.x[index[0] if one_client else samples])
+            loss = (self.losses(outputs, self.y[samples]) * weight[place]).sum()
+            torch.autograd.backward(loss + self._proximal(leaves, anchor) if anchor else loss)
             optimizer.step()
 
-        run_steps(step, torch.stack([c.index for c in clients]), torch.stack([c.weight for c in clients]))
+        index, weight = (torch.stack([getattr(c, name) for c in clients]) for name in ("index", "weight"))
+        self.runner.run(step, index, weight)
         return {name: tensor.detach().contiguous() for name, tensor in leaves.items()}
 
     def each(self, stack: TorchStack, clients: Sequence[Batches], owner: Sequence[int]) -> TorchStack:
@@ -84,7 +86,7 @@ class LocalSteps:
                 optimizer.zero_grad(set_to_none=True)
                 outputs = self.forward(leaves, self.x[index[real]])
                 loss = (self.losses(outputs, self.y[index[real]]) * weight[real]).sum()
-                torch.autograd.backward(loss + self._proximal(leaves, anchor))
+                torch.autograd.backward(loss + self._proximal(leaves, anchor) if anchor else loss)
                 optimizer.step()
         return {name: leaf.detach() for name, leaf in leaves.items()}
 
@@ -92,9 +94,9 @@ class LocalSteps:
         """The global model that FedProx holds on to; nothing without μ."""
         return {k: v.detach().clone() for k, v in leaves.items()} if self.training.mu else {}
 
-    def _proximal(self, leaves: TorchStack, anchor: TorchStack) -> Tensor | float:
+    def _proximal(self, leaves: TorchStack, anchor: TorchStack) -> Tensor:
         distances = [(leaves[name] - start).square().sum() for name, start in anchor.items()]
-        return self.training.mu / 2 * torch.stack(distances).sum() if distances else 0.0
+        return self.training.mu / 2 * torch.stack(distances).sum()
 
     def _optimizer(self, leaves: TorchStack) -> torch.optim.Optimizer:
         rules, parameters = self.training, list(leaves.values())
