@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import argparse
 import copy
+import resource
 import time
 
 import numpy as np
 import torch
 from torch import nn
 
+import fedvalue as fv
 from fedvalue.coalition import members
 from fedvalue.estimators.ipss import ipss
 from fedvalue.federation import FederatedGame
@@ -81,19 +83,20 @@ def plain_loop(
 
 def measure(scenario: Scenario, model: str, masks: list[int], device: str, sample: int) -> None:
     training = SETTINGS[model]
-    game = FederatedGame(scenario, TorchLearner(model), training, device=device)
-    session = game.trainer._session(scenario, game.learner, training)
-    list(game.trainer.train(scenario, game.learner, Training(rounds=1, epochs=1), [1]))  # warm-up
-    game.trainer._open = None
+    learner = TorchLearner(model)
+    warm_up = FederatedGame(scenario, learner, Training(rounds=1, epochs=1), device=device)
+    dict(warm_up.evaluate([1]))
+    game = FederatedGame(scenario, learner, training, device=device)
     synchronise(device)
     began = time.perf_counter()
     outcomes = dict(game.evaluate(masks))
     synchronise(device)
     together = time.perf_counter() - began
+    session = learner.session(scenario, training, device, None)
     start = plain_model(model).to(device)
     names = [name for name, _ in start.named_parameters()]
     start.load_state_dict(
-        dict(zip(names, game.learner.module(scenario, training.seed).state_dict().values(), strict=True))
+        dict(zip(names, learner.module(scenario, training.seed).state_dict().values(), strict=True))
     )
     rng = np.random.default_rng(0)
     timed = (
@@ -104,14 +107,44 @@ def measure(scenario: Scenario, model: str, masks: list[int], device: str, sampl
     synchronise(device)
     scale = sum(m.bit_count() for m in masks) / max(1, sum(m.bit_count() for m in timed))
     alone = (time.perf_counter() - began) * scale
+    batched, single = evaluation_seconds(session)
     apart = max(abs(outcomes[mask].metrics["accuracy"] - plain[mask]) for mask in timed)
     mark = "~" if len(timed) < len(masks) else " "
     print(
         f"{model:4s} {len(masks):5d} coalitions  together {together:8.2f} s  plain loop {mark}{alone:8.1f} s  "
         f"ratio {alone / together:5.2f}  largest difference in accuracy {apart:.4f}"
     )
+    print(f"     evaluating 32 models: together {batched:.2f} s, one by one {single:.2f} s")
     if device.startswith("cuda"):
-        print(f"     peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+        print(f"     peak memory on the device {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+    else:
+        print(
+            f"     peak memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB"
+        )
+
+
+def evaluation_seconds(session, models: int = 32) -> tuple[float, float]:
+    """Seconds to measure a stack of models as it is, and split into stacks of one."""
+    stack = session.take(session.initial(), [0] * models)
+    seconds = []
+    for parts in ([stack], [session.take(stack, [row]) for row in range(models)]):
+        session.evaluate(session.take(stack, [0]))
+        synchronise(session.device)
+        began = time.perf_counter()
+        for part in parts:
+            session.evaluate(part)
+        synchronise(session.device)
+        seconds.append(time.perf_counter() - began)
+    return seconds[0], seconds[1]
+
+
+def measure_least_squares(n: int = 16) -> None:
+    """All 2**n coalitions of a linear regression, by sums of sufficient statistics and solves."""
+    scenario = load_scenario("synthetic", clients=n)
+    game = FederatedGame(scenario, "least-squares", Training(rounds=1))
+    began = time.perf_counter()
+    values = fv.value(game, "exact")
+    print(f"least-squares {values.evaluations} coalitions  {time.perf_counter() - began:.1f} s")
 
 
 def synchronise(device: str) -> None:
@@ -130,6 +163,8 @@ def main() -> None:
     arguments = parser.parse_args()
     scenario = load_scenario("mnist", clients=10, samples=arguments.samples, data_dir=arguments.data_dir)
     plans = {"ipss": list(next(ipss(10, 32, np.random.default_rng(0)))), "all": list(range(1024))}
+    if arguments.device == "cpu":
+        measure_least_squares()
     for model in arguments.models.split(","):
         for plan in arguments.plans.split(","):
             measure(scenario, model, plans[plan], arguments.device, arguments.sample)

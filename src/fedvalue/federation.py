@@ -11,7 +11,7 @@ from fedvalue.errors import InputError, UtilityError
 from fedvalue.identity import fingerprint
 from fedvalue.learners import make_learner
 from fedvalue.learners.base import Learner
-from fedvalue.outcome import Outcome
+from fedvalue.outcome import LOWER_IS_BETTER, METRICS, Outcome
 from fedvalue.scenarios.base import Scenario
 from fedvalue.trace_games import TraceGames
 from fedvalue.trainers import make_trainer
@@ -21,8 +21,6 @@ from fedvalue.training import Training
 __all__ = ["FederatedGame"]
 
 _SEMANTICS = 1  # raised when the same rules come to mean another training
-_DEFAULT_METRIC = {"classification": "accuracy", "regression": "r2"}
-_LOWER_IS_BETTER = ("loss", "mse", "mae")
 
 
 class FederatedGame:
@@ -50,7 +48,9 @@ class FederatedGame:
         self.scenario = scenario
         self.learner = make_learner(model)
         self.training = training or Training()
-        self.metric = metric or _DEFAULT_METRIC[scenario.task]
+        self.metric = METRICS[scenario.task][0] if metric is None else metric
+        if self.metric not in (known := _metrics(scenario)):
+            raise InputError(f"Unknown metric {self.metric!r}. Metrics of this game: {', '.join(known)}.")
         self.trainer = make_trainer(trainer, **trainer_options)
         self.replicates = replicates
         self.n = scenario.n
@@ -73,7 +73,7 @@ class FederatedGame:
             raise InputError(
                 f"The metric {self.metric!r} is not among those of this game: {', '.join(outcome.metrics)}."
             )
-        return -value if self.metric.rsplit("/", 1)[-1] in _LOWER_IS_BETTER else value
+        return -value if self.metric.rsplit("/", 1)[-1] in LOWER_IS_BETTER else value
 
     def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
         """Trains the coalitions; one whose training diverged is refused when the others are done."""
@@ -108,3 +108,9 @@ class FederatedGame:
         `keep` is handed the outcome of that run, which is a training of the grand coalition.
         """
         return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep)
+
+
+def _metrics(scenario: Scenario) -> list[str]:
+    """What every outcome is measured by: a wrong name is noticed before anything is trained."""
+    names = METRICS[scenario.task]
+    return [*names, *(f"{part}/{name}" for part in scenario.test_parts for name in names)]

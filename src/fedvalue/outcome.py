@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["UTILITY", "Outcome"]
+__all__ = ["LOWER_IS_BETTER", "METRICS", "UTILITY", "Outcome"]
 
 UTILITY = "utility"
 """Name of the metric of a game that has only one."""
+
+
+METRICS = {
+    "classification": ("accuracy", "correct", "loss", "balanced_accuracy", "f1", "auc"),
+    "regression": ("r2", "mse", "mae"),
+}
+"""What is measured of every trained model, by task; the first is the utility where none is chosen."""
+
+LOWER_IS_BETTER = frozenset({"loss", "mse", "mae"})
+"""Metrics whose negative is the utility."""
 
 
 class Outcome(NamedTuple):

@@ -8,6 +8,7 @@ the same model everywhere, so a client's first local training is one training, s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from fedvalue.scenarios.base import Scenario
 __all__ = ["Training", "canonical_masks", "data_weights", "first_round", "later_rounds", "waves"]
 
 _CHOICES = {"algorithm": ("fedavg", "fedprox", "fedsgd"), "optimizer": ("adam", "sgd")}
+_NUMBER = (int, float, np.integer, np.floating)
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,20 @@ class Training:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {allowed}. Got {getattr(self, name)!r}.")
-        for name in ("rounds", "epochs", "batch"):
-            if int(getattr(self, name)) != getattr(self, name) or getattr(self, name) < 1:
-                raise InputError(f"{name} must be a whole number of at least 1. Got {getattr(self, name)!r}.")
-        if not self.rate > 0 or self.mu < 0 or not 0 <= self.momentum < 1:
+        # Numbers of one type each: 1 and 1.0 are the same rules and must have the same identity.
+        for name, least in {"rounds": 1, "epochs": 1, "batch": 1, "seed": 0}.items():
+            object.__setattr__(self, name, _whole(name, getattr(self, name), least))
+        for name in ("rate", "momentum", "mu"):
+            object.__setattr__(self, name, _finite(name, getattr(self, name)))
+        if self.rate <= 0 or self.mu < 0 or not 0 <= self.momentum < 1:
             raise InputError(
                 "rate must be positive, mu at least 0 and momentum in [0, 1). "
                 f"Got {self.rate}, {self.mu}, {self.momentum}."
             )
         if self.mu and self.algorithm != "fedprox":
             raise InputError(f"mu belongs to fedprox. Got mu={self.mu} with {self.algorithm}.")
+        if self.momentum and self.optimizer != "sgd":
+            raise InputError(f"momentum belongs to sgd. Got momentum={self.momentum} with {self.optimizer}.")
 
     def identity(self) -> dict[str, Any]:
         """Everything that changes the trained models, as plain data.
@@ -81,6 +87,18 @@ class Training:
             return self
         fields = asdict(self) | {"seed": int(np.random.SeedSequence([self.seed, index]).generate_state(1)[0])}
         return Training(**fields)
+
+
+def _whole(name: str, number: Any, least: int) -> int:
+    if isinstance(number, _NUMBER) and float(number).is_integer() and least <= number < 1 << 63:
+        return int(number)
+    raise InputError(f"{name} must be a whole number of at least {least}. Got {number!r}.")
+
+
+def _finite(name: str, number: Any) -> float:
+    if isinstance(number, _NUMBER) and math.isfinite(number):
+        return float(number)
+    raise InputError(f"{name} must be a finite number. Got {number!r}.")
 
 
 def canonical_masks(scenario: Scenario, masks: Sequence[int]) -> dict[int, int]:

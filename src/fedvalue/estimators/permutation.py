@@ -11,7 +11,7 @@ from fedvalue.coalition import full_mask, prefix_masks
 from fedvalue.plan import Plan
 from fedvalue.values import Estimate
 
-__all__ = ["permutation", "tmc"]
+__all__ = ["permutation", "running_change", "tmc"]
 
 Array = NDArray[np.float64]
 
@@ -104,7 +104,9 @@ def tmc(
     utilities = dict(zip((0, grand), (yield [0, grand]), strict=True))
     near = tolerance * abs(utilities[grand])
     finished: list[Array] = []
-    while len(utilities) < budget and len(finished) < budget and not _converged(finished, convergence):
+    while len(utilities) < budget and len(finished) < budget:
+        if len(finished) > _WINDOW and running_change(finished, _WINDOW) < convergence:
+            break
         # No more than the window of the convergence test at a time, or it could not save anything.
         width = min(_WINDOW, max(1, (budget - len(utilities)) // (n - 1)))
         orders = [rng.permutation(n) for _ in range(width)]
@@ -152,9 +154,11 @@ def _walk(
     return [marginals[j] for j in sorted(finished + live)]
 
 
-def _converged(finished: list[Array], threshold: float, window: int = _WINDOW) -> bool:
-    if len(finished) <= window:
-        return False
+def running_change(finished: Sequence[Array], window: int) -> float:
+    """By how much the running mean over orders moved in the last `window` of them.
+
+    Relative to where it is now, averaged over clients; the largest in the window.
+    """
     running = np.cumsum(finished, axis=0) / np.arange(1, len(finished) + 1)[:, None]
     change = np.abs(running[-window:] - running[-1]) / (np.abs(running[-1]) + 1e-12)
-    return bool(change.mean(axis=1).max() < threshold)
+    return float(change.mean(axis=1).max())

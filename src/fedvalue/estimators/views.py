@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedvalue.coalition import full_mask
 from fedvalue.errors import MethodError
 from fedvalue.estimators.exact import exact_mc
-from fedvalue.estimators.permutation import permutation
+from fedvalue.estimators.permutation import permutation, running_change
 from fedvalue.plan import Plan
 from fedvalue.values import Estimate
 
@@ -188,11 +188,7 @@ def _sweep(v: _Memory, n: int, truncation: float, rng: np.random.Generator) -> A
 
 def _converged(marginals: Array, threshold: float) -> bool:
     """Whether the running means have come to rest, after more than 30 orders."""
-    if len(marginals) <= _GTG_LEAST:
-        return False
-    running = np.cumsum(marginals, axis=0) / np.arange(1, len(marginals) + 1)[:, None]
-    change = np.abs(running[-_GTG_WINDOW:] - running[-1]) / (np.abs(running[-1]) + 1e-12)
-    return bool(change.mean(axis=1).max() <= threshold)
+    return len(marginals) > _GTG_LEAST and running_change(list(marginals), _GTG_WINDOW) <= threshold
 
 
 def _is_number(given: Any) -> bool:

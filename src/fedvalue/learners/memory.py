@@ -11,6 +11,7 @@ from torch.autograd.graph import saved_tensors_hooks
 __all__ = ["available_memory", "row_cost"]
 
 _FRACTION = 0.4  # of what is free: the system and the test set need some too
+_UNKNOWN = 1 << 30  # where nothing is known about the machine
 
 
 def available_memory(device: str) -> int:
@@ -18,7 +19,12 @@ def available_memory(device: str) -> int:
     if device.startswith("cuda"):
         free, _ = torch.cuda.mem_get_info(device)
         return int(_FRACTION * free)
-    return int(_FRACTION * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    known = getattr(os, "sysconf_names", {})  # macOS does not say what is free, Windows says nothing
+    if "SC_AVPHYS_PAGES" in known:
+        return int(_FRACTION * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    if "SC_PHYS_PAGES" in known:
+        return int(_FRACTION / 2 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return _UNKNOWN
 
 
 def row_cost(module: nn.Module, sample: Tensor, batch: int) -> tuple[int, int]:
@@ -38,7 +44,7 @@ def row_cost(module: nn.Module, sample: Tensor, batch: int) -> tuple[int, int]:
         kept[where] = max(kept.get(where, 0), tensor.numel() * tensor.element_size())
         return tensor
 
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
+    with saved_tensors_hooks(keep, lambda tensor: tensor), torch.random.fork_rng(devices=[]):
         module(sample)
     for parameter in module.parameters():
         kept.pop(parameter.untyped_storage().data_ptr(), None)

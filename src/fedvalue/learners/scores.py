@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["LOWER_IS_BETTER", "METRICS", "scores"]
-
-METRICS = {
-    "classification": ("accuracy", "correct", "loss", "balanced_accuracy", "f1", "auc"),
-    "regression": ("mse", "mae", "r2"),
-}
-LOWER_IS_BETTER = frozenset({"loss", "mse", "mae"})
+__all__ = ["scores"]
 
 
 def scores(
@@ -25,6 +18,9 @@ def scores(
     Metrics on a named part of the test set are called part/metric. A model with outputs that are not
     finite gets nan everywhere.
     """
+    if outputs.device.type == "mps":  # which has no float64
+        outputs, targets = outputs.cpu(), targets.cpu()
+        parts = {part: rows.cpu() for part, rows in parts.items()}
     measure = _classification if task == "classification" else _regression
     columns = measure(outputs, targets)
     for part, rows in parts.items():
@@ -72,22 +68,22 @@ def _auc(logits: Tensor, labels: Tensor, present: Tensor) -> Tensor:
     areas = []
     for place, c in enumerate(wanted):
         score = columns[:, :, 0 if classes == 2 else wanted[place]]
-        positive = (labels == c).double()
-        count = positive.sum()
-        if count == 0 or count == samples:
+        positive = labels == c
+        count = int(positive.sum())
+        if count in (0, samples):
             areas.append(torch.full((models,), 0.5, dtype=torch.float64, device=logits.device))
             continue
-        rank_sum = _mean_ranks(score) @ positive
+        rank_sum = _mean_ranks(score, positive).sum(1)
         areas.append((rank_sum - count * (count + 1) / 2) / (count * (samples - count)))
     return torch.stack(areas).mean(0)
 
 
-def _mean_ranks(score: Tensor) -> Tensor:
-    """Ranks 1..samples within each row, equal scores sharing the mean of theirs."""
+def _mean_ranks(score: Tensor, which: Tensor) -> Tensor:
+    """Ranks 1..samples of some entries within each row, equal scores sharing the mean of theirs."""
     ordered = score.sort(dim=1).values.contiguous()
-    score = score.contiguous()
-    below = torch.searchsorted(ordered, score, right=False)
-    up_to = torch.searchsorted(ordered, score, right=True)
+    wanted = score[:, which].contiguous()
+    below = torch.searchsorted(ordered, wanted, right=False)
+    up_to = torch.searchsorted(ordered, wanted, right=True)
     return (below + up_to + 1).double() / 2
 
 
@@ -96,5 +92,5 @@ def _regression(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
     squared = residual.square()
     spread = (targets.double() - targets.double().mean()).square().mean()
     # A test set with constant targets has no variance to explain; R² is 0 by convention then.
-    r2 = 1 - squared.mean(1) / spread if spread > np.finfo(float).tiny else torch.zeros(len(outputs))
+    r2 = 1 - squared.mean(1) / spread if targets.min() < targets.max() else torch.zeros(len(outputs))
     return {"mse": squared.mean(1), "mae": residual.abs().mean(1), "r2": r2.to(squared)}

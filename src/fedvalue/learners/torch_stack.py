@@ -7,6 +7,7 @@ interact, so each row gets exactly its own gradient, and elementwise optimisers 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -30,9 +31,10 @@ from fedvalue.training import Training
 
 __all__ = ["TorchLearner", "TorchSession", "TorchStack"]
 
-# More rows than this gain nothing on a CPU (their working set leaves the cache), and smaller waves reach
-# the store sooner.
-_ROWS_ON_CPU = 64
+# On a CPU more rows in training gain nothing (their working set leaves the cache), and a wave of more rows
+# would keep finished work from the store for longer.
+_ROWS_IN_TRAINING, _ROWS_IN_WAVE = 64, 320
+_ROWS_TO_SHARE = 16  # from here on it pays to train the rows of one client by themselves
 _TEST_CHUNK = 4096
 
 
@@ -40,8 +42,8 @@ class TorchLearner:
     """A torch model by name ('mlp', 'cnn', …) or by a function scenario → nn.Module of one's own.
 
     `together=None` trains stacks as one program, except convolutions on a CPU, where a loop over the models
-    is faster (grouped convolutions cost twice as much there), and modules with dropout, which draw random
-    numbers. Both ways agree within float tolerance.
+    is faster (grouped convolutions cost twice as much there), and modules that `vmap` cannot stack, such as
+    those with dropout. Both ways agree within float tolerance.
     """
 
     averages = True
@@ -97,7 +99,6 @@ class TorchSession:
         self.module = learner.module(scenario, training.seed).to(device)
         self.buffers = dict(self.module.named_buffers())
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
-        self.together = self._is_faster_together() if learner.together is None else learner.together
         self.regression = scenario.classes == 0
         self.x = torch.from_numpy(np.concatenate([c.x for c in scenario.clients])).to(device)
         self.y = torch.from_numpy(np.concatenate([c.y for c in scenario.clients])).to(device)
@@ -106,13 +107,16 @@ class TorchSession:
         self.test_x = torch.from_numpy(scenario.test.x).to(device)
         self.test_y = torch.from_numpy(scenario.test.y).to(device)
         self.parts = {k: torch.from_numpy(v).to(device) for k, v in scenario.test_parts.items()}
+        self.together = self._is_faster_together(learner) if learner.together is None else learner.together
         self.minibatches = lru_cache(maxsize=4 * scenario.n)(self._minibatches)
         half = (
             memory or available_memory(device)
         ) // 2  # one for models that wait, one for those in training
-        most = _ROWS_ON_CPU if device == "cpu" else half
+        most = (_ROWS_IN_WAVE, _ROWS_IN_TRAINING) if device == "cpu" else (half, half)
         held, trained = row_cost(self.module, self.x[:1], self._widest_batch())
-        self.rows, self.chunk = (max(1, min(most, half // cost)) for cost in (held, trained))
+        self.rows, self.chunk = (
+            max(1, min(m, half // c)) for m, c in zip(most, (held, trained), strict=True)
+        )
 
     def initial(self) -> TorchStack:
         # Parameters that the user has frozen are part of the module, like buffers.
@@ -155,6 +159,8 @@ class TorchSession:
             clients = sorted({owners[row] for row in rows})
             batches = [self.minibatches(client, t) for client in clients]
             done = train(self.take(stack, rows), batches, [clients.index(owners[row]) for row in rows])
+            if rows == list(range(len(owners))):
+                return done
             index = torch.as_tensor(rows, device=self.device)
             for name, tensor in done.items():
                 trained[name][index] = tensor
@@ -207,13 +213,16 @@ class TorchSession:
     def _equal_steps(self, owners: Sequence[int], t: int) -> Iterator[list[int]]:
         """Rows that can be trained in step, at most `self.chunk` at a time.
 
-        Their clients make the same number of steps. Convolutions take one client at a time: the unfolded
-        images, shared by its rows, are much larger than the models.
+        Their clients make the same number of steps. Many rows of one client are trained by themselves: they
+        share its samples, where others would need copies. Always so for convolutions, whose unfolded images
+        are much larger than the models; never for other models on CUDA, where launches cost more.
         """
+        least = 1 if self.convolves else _ROWS_TO_SHARE if self.device == "cpu" else len(owners) + 1
+        count = Counter(owners)
         in_step: dict[tuple[int, int], list[int]] = {}
         for row, owner in enumerate(owners):
-            key = (len(self.minibatches(owner, t).index), owner if self.convolves else 0)
-            in_step.setdefault(key, []).append(row)
+            alone = owner if count[owner] >= least else -1
+            in_step.setdefault((len(self.minibatches(owner, t).index), alone), []).append(row)
         for rows in in_step.values():
             for start in range(0, len(rows), self.chunk):
                 yield rows[start : start + self.chunk]
@@ -232,15 +241,16 @@ class TorchSession:
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
 
-    def _is_faster_together(self) -> bool:
-        if _holds(self.module, nn.modules.dropout._DropoutNd):
+    def _is_faster_together(self, learner: TorchLearner) -> bool:
+        if self.convolves and self.device == "cpu":
             return False
-        return not (self.convolves and self.device == "cpu")
+        return isinstance(learner.model, str) or can_be_stacked(
+            self._forward, self.initial(), self.test_x[:2]
+        )
 
     def _widest_batch(self) -> int:
-        if self.training.algorithm == "fedsgd":
-            return max(len(c) for c in self.scenario.clients)
-        return self.training.batch
+        most = max(len(c) for c in self.scenario.clients)
+        return most if self.training.algorithm == "fedsgd" else min(self.training.batch, most)
 
     def _minibatches(self, client: int, t: int) -> Batches:
         """Which samples each step of a client's round t sees; the last batch of an epoch may be smaller."""
@@ -250,7 +260,8 @@ class TorchSession:
         seed = np.random.SeedSequence([self.training.seed, int(data.fingerprint[:16], 16), t])
         rng = np.random.default_rng(seed)
         steps = -(-len(data) // width)
-        index = np.zeros((epochs, steps * width), np.int64)
+        # Filled up with a sample of its own: weight 0 does not make another client's infinite loss vanish.
+        index = np.full((epochs, steps * width), self.offsets[client], np.int64)
         weight = np.zeros((epochs, steps * width), np.float32)
         for epoch in range(epochs):
             index[epoch, : len(data)] = rng.permutation(len(data)) + self.offsets[client]

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.func import vmap
 
 from fedvalue.learners.cuda_graph import StepRunner
+from fedvalue.learners.stacked_linear import StackedLinear, column_major
 from fedvalue.training import Training
 
 __all__ = ["Batches", "LocalSteps", "TorchStack"]
+
+
+class Optimizer(Protocol):
+    """What a step needs of an optimiser."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None: ...
+    def step(self) -> Any: ...
+
 
 TorchStack = dict[str, Tensor]
 """Parameters of R models, each a tensor with a leading dimension of R."""
@@ -44,10 +56,8 @@ class LocalSteps:
         Row r is trained on the batches `clients[owner[r]]`; all clients make the same number of steps.
         """
         on_cuda = self.x.is_cuda
-        leaves = {
-            name: (_column_major(tensor) if on_cuda else tensor.contiguous()).requires_grad_()
-            for name, tensor in stack.items()
-        }
+        layout = column_major if on_cuda else Tensor.contiguous
+        leaves = {name: layout(tensor).requires_grad_() for name, tensor in stack.items()}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
         one_client = len(clients) == 1
@@ -58,7 +68,8 @@ class LocalSteps:
             optimizer.zero_grad(set_to_none=True)
             # Rows of one client share its samples: nothing is copied, and first layers become one product.
             samples = index[place]
-            outputs = forward(leaves, self.x[index[0] if one_client else samples])
+            with nullcontext() if on_cuda else StackedLinear():
+                outputs = forward(leaves, self.x[index[0] if one_client else samples])
             loss = (self.losses(outputs, self.y[samples]) * weight[place]).sum()
             torch.autograd.backward(loss + self._proximal(leaves, anchor) if anchor else loss)
             optimizer.step()
@@ -98,19 +109,15 @@ class LocalSteps:
         distances = [(leaves[name] - start).square().sum() for name, start in anchor.items()]
         return self.training.mu / 2 * torch.stack(distances).sum()
 
-    def _optimizer(self, leaves: TorchStack) -> torch.optim.Optimizer:
+    def _optimizer(self, leaves: TorchStack) -> Optimizer:
         rules, parameters = self.training, list(leaves.values())
         if rules.algorithm == "fedsgd":
             return torch.optim.SGD(parameters, lr=rules.rate)
         if rules.optimizer == "sgd":
             return torch.optim.SGD(parameters, lr=rules.rate, momentum=rules.momentum)
+        if self.x.is_cuda and find_spec("triton"):
+            from fedvalue.learners.cuda_adam import StackAdam
+
+            return StackAdam(parameters, rules.rate)
         fused = self.x.device.type != "mps"
         return torch.optim.Adam(parameters, lr=rules.rate, fused=fused, capturable=self.x.is_cuda)
-
-
-def _column_major(tensor: Tensor) -> Tensor:
-    """The same stack of matrices, laid out as the backward pass of a linear layer lays out its gradient.
-
-    With another layout every step on CUDA copies every gradient, a quarter of its time.
-    """
-    return tensor.mT.contiguous().mT if tensor.dim() == 3 else tensor.contiguous()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 from fedvalue.coalition import members
@@ -17,6 +18,23 @@ from fedvalue.training import Training, canonical_masks, data_weights, first_rou
 __all__ = ["LocalTrainer", "choose_device"]
 
 
+@dataclass
+class _Open:
+    """A session at work, and the first round of its clients: row `rows[i]` of `first` belongs to client i."""
+
+    key: tuple[object, ...]
+    session: Session
+    first: Stack = None
+    rows: dict[int, int] = field(default_factory=dict)
+
+    def train_first(self, clients: Sequence[int]) -> None:
+        """Makes sure that the first local trainings of these clients are there."""
+        if not set(clients) <= self.rows.keys():
+            all_clients = sorted({*clients, *self.rows})
+            self.first = first_round(self.session, all_clients)
+            self.rows = {client: row for row, client in enumerate(all_clients)}
+
+
 class LocalTrainer:
     """Trains on this machine's CPU, CUDA or MPS device.
 
@@ -27,16 +45,15 @@ class LocalTrainer:
     def __init__(self, device: str = "auto", memory: int | None = None) -> None:
         self.device = device
         self.memory = memory
-        self._open: tuple[tuple[object, ...], Session] | None = None
-        self._first: Stack = None
-        self._first_rows: dict[int, int] = {}
+        self._open: _Open | None = None
 
     def train(
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
     ) -> Iterator[tuple[int, Outcome]]:
         """Yields every coalition with its metrics, as soon as its wave is finished."""
         began = time.perf_counter()
-        session = self._session(scenario, learner, training)
+        opened = self._opened(scenario, learner, training)
+        session = opened.session
         asked: dict[int, list[int]] = {}
         for mask, trained in canonical_masks(scenario, masks).items():
             asked.setdefault(trained, []).append(mask)
@@ -44,9 +61,9 @@ class LocalTrainer:
             yield from _outcomes(session, [0], session.initial(), asked, began)
             began = time.perf_counter()
         needed = [mask for mask in asked if mask]
-        self._prepare_first_round(session, needed)
+        opened.train_first(sorted({i for mask in needed for i in members(mask)}))
         for wave in waves(needed, session.rows):
-            models = later_rounds(session, scenario, training.rounds, wave, self._first, self._first_rows)
+            models = later_rounds(session, scenario, training.rounds, wave, opened.first, opened.rows)
             yield from _outcomes(session, wave, models, asked, began)
             began = time.perf_counter()
 
@@ -58,7 +75,7 @@ class LocalTrainer:
                 "averaged. Use a sampling method such as ipss."
             )
         began = time.perf_counter()
-        session = self._session(scenario, learner, training)
+        session = self._opened(scenario, learner, training).session
         clients = tuple(i for i, data in enumerate(scenario.clients) if len(data))
         weights = data_weights(scenario, [clients])
         model, starts, local_models = session.initial(), [], []
@@ -71,21 +88,12 @@ class LocalTrainer:
         recorded = tuple(starts), tuple(local_models)
         return Trace(cast(AveragingSession, session), clients, *recorded, model, seconds)
 
-    def _session(self, scenario: Scenario, learner: Learner, training: Training) -> Session:
+    def _opened(self, scenario: Scenario, learner: Learner, training: Training) -> _Open:
         key = (scenario.fingerprint, learner, training)
-        if self._open is None or self._open[0] != key:
+        if self._open is None or self._open.key != key:
             session = learner.session(scenario, training, choose_device(self.device), self.memory)
-            self._open, self._first, self._first_rows = (key, session), None, {}
-        return self._open[1]
-
-    def _prepare_first_round(self, session: Session, masks: Sequence[int]) -> None:
-        """Adds the first local training of clients that no earlier call needed."""
-        needed = sorted({i for mask in masks for i in members(mask)})
-        if set(needed) <= self._first_rows.keys():
-            return
-        clients = sorted({*needed, *self._first_rows})
-        self._first = first_round(session, clients)
-        self._first_rows = {client: row for row, client in enumerate(clients)}
+            self._open = _Open(key, session)
+        return self._open
 
 
 def choose_device(wanted: str) -> str:
