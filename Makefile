@@ -6,8 +6,15 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test test-fast check lint types peers clean
 
+# Ten clients share handwritten digits: a free rider, an exact copy and a label-flipper among honest clients.
+# What each is worth, exactly; then how close 32 of the 1,024 coalitions come.
+DEMO := build/demo
 demo: $(VENV)/.installed
-	$(BIN)/python examples/quickstart.py
+	@rm -rf $(DEMO)
+	$(BIN)/fedvalue run --no-config --partition demo --exact --out $(DEMO)
+	@echo
+	$(BIN)/fedvalue store export $(DEMO)/store.db federation --out $(DEMO)/game.npz
+	$(BIN)/fedvalue compare --table $(DEMO)/game.npz --methods surrogate,ipss,permutation,cc,loo --budget 32 --seeds 10
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest

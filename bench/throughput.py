@@ -114,7 +114,7 @@ def measure(scenario: Scenario, model: str, masks: list[int], device: str, sampl
         f"{model:4s} {len(masks):5d} coalitions  together {together:8.2f} s  plain loop {mark}{alone:8.1f} s  "
         f"ratio {alone / together:5.2f}  largest difference in accuracy {apart:.4f}"
     )
-    print(f"     evaluating 32 models: together {batched:.2f} s, one by one {single:.2f} s")
+    print(f"     evaluating 8 models: together {batched:.2f} s, one by one {single:.2f} s")
     if device.startswith("cuda"):
         print(f"     peak memory on the device {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
     else:
@@ -123,7 +123,7 @@ def measure(scenario: Scenario, model: str, masks: list[int], device: str, sampl
         )
 
 
-def evaluation_seconds(session, models: int = 32) -> tuple[float, float]:
+def evaluation_seconds(session, models: int = 8) -> tuple[float, float]:
     """Seconds to measure a stack of models as it is, and split into stacks of one."""
     stack = session.take(session.initial(), [0] * models)
     seconds = []
@@ -159,9 +159,16 @@ def main() -> None:
     parser.add_argument("--models", default="mlp,cnn")
     parser.add_argument("--plans", default="ipss,all", help="ipss: its 32 coalitions; all: 1,024")
     parser.add_argument("--samples", type=int, default=2710, help="per client")
+    parser.add_argument("--test-size", type=int, default=2000)
     parser.add_argument("--sample", type=int, default=8, help="coalitions that the plain loop is timed on")
     arguments = parser.parse_args()
-    scenario = load_scenario("mnist", clients=10, samples=arguments.samples, data_dir=arguments.data_dir)
+    scenario = load_scenario(
+        "mnist",
+        clients=10,
+        samples=arguments.samples,
+        test_size=arguments.test_size,
+        data_dir=arguments.data_dir,
+    )
     plans = {"ipss": list(next(ipss(10, 32, np.random.default_rng(0)))), "all": list(range(1024))}
     if arguments.device == "cpu":
         measure_least_squares()

@@ -205,7 +205,11 @@ def test_value_equals_the_library(game: Path) -> None:
 
 
 def test_value_says_what_it_cost_and_what_it_guarantees(game: Path) -> None:
-    biased = output("value", "--table", game, "--budget", 20)
+    default = output("value", "--table", game, "--budget", 20)
+    assert "Method: surrogate, the default" in default
+    assert "No ±" not in default
+    biased = output("value", "--table", game, "--budget", 20, "--method", "ipss")
+    assert "the default" not in biased
     assert "Cost: 20 of 128 coalitions" in biased
     assert "Biased" in biased
     assert "No ±" in biased

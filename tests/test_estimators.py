@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations, islice
 from math import comb, sqrt
 
@@ -51,6 +52,8 @@ PROMISES: dict[str, set[str]] = {
     "exact": {"efficient", "null", "copies", "anonymous"},
     "exact-cc": {"efficient", "null", "copies", "anonymous"},
     "exact-perm": {"efficient", "null", "copies", "anonymous"},
+    "surrogate": {"efficient", "anonymous"},
+    "surrogate-adaptive": {"efficient", "anonymous"},
     "stratified-mc": {"anonymous"},
     "stratified-cc": {"anonymous"},
     "stratified-mc,design=paper": {"null"},
@@ -95,13 +98,19 @@ def budgets(case: Case, n: int) -> list[int]:
 
 
 def violations(case: Case, kept: str) -> float:
-    games = [*GAMES, SATURATES_EARLY]
-    return max(
-        violation(kept, game, case.run(game.table, budget_of(case, budget), seed))
-        for game in games
+    return max(violation(kept, game, values) for game, values in runs_of(str(case)))
+
+
+@cache
+def runs_of(name: str) -> list[tuple[KnownGame, fv.Values]]:
+    """The runs that every property is judged by."""
+    (case,) = (case for case in CASES if str(case) == name)
+    return [
+        (game, case.run(game.table, budget_of(case, budget), seed))
+        for game in [*GAMES, SATURATES_EARLY]
         for budget in budgets(case, game.n)
         for seed in range(4)
-    )
+    ]
 
 
 def budget_of(case: Case, budget: int) -> int | None:

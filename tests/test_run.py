@@ -42,9 +42,15 @@ class TestValue:
         assert values.seconds > 0
         assert json.loads(json.dumps(values.to_dict()))["details"] == dict(values.details)
 
-    def test_the_default_is_ipss_with_the_default_budget(self) -> None:
+    def test_the_default_is_the_surrogate_with_the_default_budget(self) -> None:
         values = fv.value(random_table(6, 1).table)
-        assert (values.method, values.budget, values.evaluations, values.seed) == ("ipss", 32, 32, 0)
+        assert (values.method, values.budget, values.evaluations, values.seed) == ("surrogate", 32, 32, 0)
+
+    def test_the_default_is_exact_where_the_budget_covers_everything(self) -> None:
+        table = random_table(5, 1).table
+        assert fv.value(table).method == "exact"
+        assert fv.value(table, budget=31).method == "surrogate"
+        assert fv.value(random_table(6, 1).table, budget=64).guarantee == "exact"
 
     @pytest.mark.parametrize(
         ("n", "budget"), [(1, 2), (2, 4), (5, 32), (6, 32), (10, 32), (50, 196), (100, 461)]

@@ -16,18 +16,24 @@ from fedvalue.errors import (
     InputError,
     MethodError,
     MissingExtraError,
+    ScenarioError,
     StoreError,
     UtilityError,
 )
 from fedvalue.estimators import Method
+from fedvalue.federation import FederatedGame
 from fedvalue.game import FunctionGame, Game, TableGame
 from fedvalue.outcome import Outcome
 from fedvalue.run import compare, methods, value
+from fedvalue.scenarios import Dataset, Scenario, load_scenario
 from fedvalue.store import UtilityStore
+from fedvalue.training import Training
 from fedvalue.values import Values
 
 __all__ = [
     "BudgetError",
+    "Dataset",
+    "FederatedGame",
     "FedvalueError",
     "FedvalueWarning",
     "FunctionGame",
@@ -38,13 +44,17 @@ __all__ = [
     "MethodError",
     "MissingExtraError",
     "Outcome",
+    "Scenario",
+    "ScenarioError",
     "StoreError",
     "TableGame",
+    "Training",
     "UtilityError",
     "UtilityStore",
     "Values",
     "__version__",
     "compare",
+    "load_scenario",
     "methods",
     "metrics",
     "value",

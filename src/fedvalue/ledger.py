@@ -68,6 +68,29 @@ class Ledger:
         mean: NDArray[np.float64] = np.mean(columns, axis=0)
         return mean
 
+    def stored(self) -> dict[int, tuple[float, float]]:
+        """Utilities that the store had before this run, and the variances of their errors.
+
+        Where only r of R replicates are known, their mean errs by σ²(1/r − 1/R), σ² being the pooled variance of
+        single evaluations; where that is not known either, only complete ones count.
+        """
+        if self.store is None:
+            return {}
+        replicates = self.game.replicates
+        found: dict[int, list[float]] = {}
+        for replicate in range(replicates):
+            for mask, outcome in self.store.read(self.game.id, None, replicate).items():
+                utility = float(self.game.utility(outcome))
+                if math.isfinite(utility):
+                    found.setdefault(mask, []).append(utility)
+        repeated = [np.var(seen, ddof=1) for seen in found.values() if len(seen) > 1]
+        variance = float(np.mean(repeated)) if repeated else None
+        return {
+            mask: (float(np.mean(seen)), (variance or 0.0) * (1 / len(seen) - 1 / replicates))
+            for mask, seen in found.items()
+            if len(seen) == replicates or variance is not None
+        }
+
     def noise(self) -> float | None:
         """Standard deviation of a single evaluation of a coalition, pooled over all; None without repeats."""
         repeated = [mask for mask in self.known[0] if all(mask in known for known in self.known)]

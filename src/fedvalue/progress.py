@@ -27,6 +27,7 @@ def show_progress(progress: bool | Report) -> Iterator[Report]:
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        SpinnerColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
@@ -34,6 +35,7 @@ def show_progress(progress: bool | Report) -> Iterator[Report]:
 
     console = Console(stderr=True)
     columns = (
+        SpinnerColumn(),  # coalitions finish in groups: something moves in between
         TextColumn("coalitions"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -41,6 +43,10 @@ def show_progress(progress: bool | Report) -> Iterator[Report]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    # Long enough to see several groups, so that the time left does not jump with each.
+    shown = Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal, speed_estimate_period=120
+    )
+    with shown as bar:
         task = bar.add_task("coalitions", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -31,7 +31,7 @@ from fedvalue.values import Estimate, Values
 if TYPE_CHECKING:
     from fedvalue.federation import FederatedGame
 
-__all__ = ["compare", "default_budget", "methods", "value"]
+__all__ = ["compare", "default_budget", "default_method", "methods", "value"]
 
 StoreLike: TypeAlias = "UtilityStore | str | PathLike[str] | None"
 Progress: TypeAlias = "bool | Callable[[int, int], None]"
@@ -58,25 +58,40 @@ def default_budget(n: int) -> int:
     return min(1 << n, max(32, math.ceil(n * math.log(n))))
 
 
+def default_method(n: int, budget: int | None = None) -> str:
+    """The method when nothing is said: exact where the budget covers all coalitions, else the surrogate.
+
+    >>> default_method(10), default_method(5), default_method(10, budget=1024)
+    ('surrogate', 'exact', 'exact')
+    """
+    limit = default_budget(n) if budget is None else budget
+    return "exact" if n <= _LARGEST_EXACT and 1 << n <= limit else "surrogate"
+
+
 def value(
     game: GameLike,
-    method: str = "ipss",
+    method: str | None = None,
     budget: int | None = None,
     seed: int = 0,
     store: StoreLike = None,
     progress: Progress = False,
     **options: Any,
 ) -> Values:
-    """What each client is worth in this game, by one method.
+    """What each client is worth in this game, by one method; without one, by `default_method`.
 
     `budget` counts distinct coalitions. With a `store` (a path), every evaluation is kept as it finishes
-    and none is ever repeated. Options are those of the method.
+    and none is ever repeated; `surrogate` also learns from whatever else the store knows of the game.
+    Options are those of the method.
 
     >>> table = [0.10, 0.50, 0.70, 0.80, 0.60, 0.90, 0.90, 0.96]  # the paper's Table 1
     >>> value(table, method="exact").mean.round(2).tolist()
     [0.22, 0.32, 0.32]
     """
-    (result,) = _run(as_game(game), [_request(method, options)], budget, seed, store, progress).values()
+    the_game = as_game(game)
+    if method is None:  # a budget that is no number is refused later, with everything else
+        method = default_method(the_game.n, budget if _is_whole(budget, least=1) else None)
+    request = _request(method, options)
+    (result,) = _run(the_game, [request], budget, seed, store, progress, use_stored=True).values()
     return result
 
 
@@ -129,6 +144,7 @@ class _Request:
     options: Mapping[str, Any]
     budget: int = 0
     exact: bool = False
+    known: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     asked: set[int] = field(default_factory=set)
     evaluations: int = 0
     seconds: float = 0.0
@@ -177,6 +193,7 @@ def _run(
     seed: int,
     store: StoreLike,
     progress: Progress,
+    use_stored: bool = False,
 ) -> dict[str, Values]:
     if budget is not None and not _is_whole(budget, least=1):
         raise BudgetError(f"The budget must be a whole number of coalitions, at least 1. Got {budget!r}.")
@@ -206,6 +223,9 @@ def _run(
             store = resources.enter_context(UtilityStore(store))
         report = resources.enter_context(show_progress(progress))
         ledger = Ledger(game, store, report)
+        if use_stored:  # side by side, methods are compared by what they found out within the budget
+            for request in requests:
+                request.known = ledger.stored() if request.method.uses_known else {}
         # The recorded training is that of the grand coalition: recorded first, it is not trained again.
         estimates = _look(cast("FederatedGame", game), views, ledger, seed) if views else {}
         estimates |= _drive(game.n, plans, ledger, seed)
@@ -233,6 +253,7 @@ def _values(game: Game, request: _Request, estimate: Estimate, seed: int, noise:
         budget=request.budget,
         seed=seed,
         game_id=game.id,
+        covariance=estimate.covariance,
         details=dict(estimate.details) | ({} if noise is None else {"training_noise": noise}),
     )
 
@@ -277,7 +298,8 @@ def _plan(n: int, request: _Request, seed: int) -> Plan:
     if request.exact:
         return exact_mc(n, request.budget, rng)
     assert request.method.plan is not None
-    return request.method.plan(n, request.budget, rng, **request.options)
+    known = {"known": request.known} if request.known else {}
+    return request.method.plan(n, request.budget, rng, **known, **request.options)
 
 
 def _step(

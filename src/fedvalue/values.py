@@ -27,7 +27,8 @@ class Estimate:
 
     `dof` are the degrees of freedom behind `stderr` (None: as good as infinitely many); `details` says
     in plain data what the method did (strata, permutations, …). `guarantee` replaces what the method
-    promises in general, where this run fell short of it (or did better).
+    promises in general, where this run fell short of it (or did better). `covariance` is that of all values
+    together, where the method knows it.
     """
 
     mean: NDArray[np.float64]
@@ -35,6 +36,7 @@ class Estimate:
     dof: NDArray[np.float64] | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     guarantee: str | None = None
+    covariance: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,7 @@ class Values:
     seed: int | None = None
     game_id: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
+    covariance: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         names = tuple(str(name) for name in self.names)
@@ -67,6 +70,13 @@ class Values:
             if given is None and name != "mean":
                 continue
             object.__setattr__(self, name, _vector(given, len(names), f"Values.{name}"))
+        if self.covariance is not None:
+            covariance = np.asarray(self.covariance, dtype=np.float64)
+            if covariance.shape != (len(names), len(names)):
+                raise InputError(
+                    f"Values.covariance must be a square matrix over {len(names)} names. Got shape {covariance.shape}."
+                )
+            object.__setattr__(self, "covariance", covariance)
 
     @property
     def n(self) -> int:
@@ -95,8 +105,62 @@ class Values:
         half_width = quantile * self.stderr
         return np.column_stack([self.mean - half_width, self.mean + half_width])
 
+    def probability_order(self, i: int | str, j: int | str) -> float | None:
+        """How likely client i is worth more than client j; None where the method cannot tell.
+
+        Clients are given by index or name. Errors of two values are rarely independent, so this needs the
+        covariance of a method like `surrogate`; exact values are ordered for certain.
+
+        >>> v = Values([3.0, 1.0], ("a", "b"), "surrogate", 8, covariance=[[1.0, 0.0], [0.0, 1.0]])
+        >>> round(v.probability_order("a", "b"), 3)
+        0.921
+        """
+        from scipy.special import ndtr
+
+        first, second = self._index(i), self._index(j)
+        ahead = float(self.mean[first] - self.mean[second])
+        if self.covariance is None and self.guarantee != "exact":
+            return None
+        c = np.zeros((self.n, self.n)) if self.covariance is None else self.covariance
+        variance = float(c[first, first] + c[second, second] - 2 * c[first, second])
+        if first == second or (variance <= 0 and ahead == 0):
+            return 0.5
+        return float(ndtr(ahead / math.sqrt(variance))) if variance > 0 else float(ahead > 0)
+
+    def expected_gain(self, k: int) -> float | None:
+        """By which fraction k more evaluations would narrow the widest interval; 0.5 halves it.
+
+        `surrogate` foresees it: how uncertain a value will be depends on which coalitions are evaluated, not
+        on what comes out (`details["forecast"]`, the best additions one by one). Beyond its horizon, and for
+        other methods with standard errors, √(γ/(γ + k)) of the width remains. None without standard errors.
+
+        >>> Values([1.0], ["a"], "permutation", 100, stderr=[0.1]).expected_gain(300)
+        0.5
+        """
+        if k < 0:
+            raise InputError(f"The number of further evaluations must not be negative. Got {k!r}.")
+        if self.stderr is None:
+            return None
+        forecast = self.details.get("forecast", ())
+        foreseen = min(k, len(forecast))
+        remaining = 1 - forecast[foreseen - 1] if foreseen else 1.0
+        done = self.evaluations + foreseen
+        return float(1 - remaining * math.sqrt(done / (done + k - foreseen))) if done else 0.0
+
+    def _index(self, client: int | str) -> int:
+        if isinstance(client, str):
+            if client not in self.names:
+                raise InputError(f"There is no client {client!r}. Clients: {', '.join(self.names[:12])}.")
+            return self.names.index(client)
+        if not 0 <= client < self.n:
+            raise InputError(f"Clients are numbered 0..{self.n - 1}. Got {client!r}.")
+        return client
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; `Values.from_dict` reads it back. JSON knows no infinity: such a dof is None."""
+        """Plain data for JSON; `Values.from_dict` reads it back. JSON knows no infinity: such a dof is None.
+
+        A covariance is written as correlations below the diagonal, row by row, to six decimals.
+        """
         return {
             "format": _FORMAT,
             "method": self.method,
@@ -111,7 +175,7 @@ class Values:
             "seconds": self.seconds,
             "game_id": self.game_id,
             "details": dict(self.details),
-        }
+        } | ({} if self.covariance is None else {"correlation": _correlations(self.covariance)})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Values:
@@ -130,9 +194,12 @@ class Values:
         fields = {key: value for key, value in data.items() if key != "format"}
         if isinstance(fields.get("dof"), list):
             fields["dof"] = [math.inf if d is None else d for d in fields["dof"]]
+        correlation = fields.pop("correlation", None)
         try:
+            if correlation is not None:
+                fields["covariance"] = _covariance(correlation, fields["stderr"])
             return cls(**fields)
-        except TypeError as error:
+        except (KeyError, TypeError, ValueError) as error:
             missing = {"mean", "names", "method", "evaluations"} - fields.keys()
             reason = f"missing {sorted(missing)}" if missing else str(error)
             raise InputError(f"These are not complete values: {reason}.") from error
@@ -160,6 +227,24 @@ class Values:
             percent = "–" if np.isnan(share) else f"{share:.1%}"
             table.add_row(Text(name), f"{mean:+.{decimals}f}", half, percent, bar)
         return table
+
+
+def _correlations(covariance: NDArray[np.float64]) -> list[float]:
+    deviation = np.sqrt(np.diag(covariance))
+    scale = np.outer(deviation, deviation)
+    correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
+    below: list[float] = correlation[np.tril_indices(len(covariance), -1)].round(6).tolist()
+    return below
+
+
+def _covariance(correlations: ArrayLike, stderr: ArrayLike) -> NDArray[np.float64]:
+    deviation = np.asarray(stderr, dtype=np.float64)
+    lower = np.zeros((len(deviation), len(deviation)))
+    lower[np.tril_indices(len(deviation), -1)] = correlations
+    covariance: NDArray[np.float64] = (lower + lower.T + np.eye(len(deviation))) * np.outer(
+        deviation, deviation
+    )
+    return covariance
 
 
 def _vector(values: ArrayLike, n: int, what: str) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli._console import busy, complain, count, new_table, print_json, print_table, say
+from fedvalue.cli._console import busy, complain, count, new_table, plural, print_json, print_table, say
 
 if TYPE_CHECKING:
     from fedvalue.store import StoredGame
@@ -100,7 +100,7 @@ def export(
         stored = store.game(game)
         rows = write(stored, store.rows(stored.id), out, metric)
     if not quiet:
-        say(f"{_plural(rows, 'outcome')} of {stored.id} written to {out}.")
+        say(f"{plural(rows, 'outcome')} of {stored.id} written to {out}.")
 
 
 @app.command("verify")
@@ -118,9 +118,9 @@ def verify(db: StoreArgument, json: JsonOption = False) -> None:
             say(problem)
     else:
         outcomes = sum(game.outcomes for game in games)
-        say(f"Sound: {_plural(outcomes, 'outcome')} of {_plural(len(games), 'game')}.")
+        say(f"Sound: {plural(outcomes, 'outcome')} of {plural(len(games), 'game')}.")
     if problems:
-        complain(f"{db} has {_plural(len(problems), 'problem')}; restore it from a copy.")
+        complain(f"{db} has {plural(len(problems), 'problem')}; restore it from a copy.")
         raise typer.Exit(1)
 
 
@@ -145,7 +145,7 @@ def merge(
             if not json:
                 say(
                     f"{other}: {count(report.added)} added, {count(report.present)} already there, "
-                    f"{_plural(len(report.conflicts), 'conflict')}."
+                    f"{plural(len(report.conflicts), 'conflict')}."
                 )
     if json:
         rows = [
@@ -157,7 +157,7 @@ def merge(
     if conflicts:
         shown = ", ".join(conflicts[:5]) + (", …" if len(conflicts) > 5 else "")
         complain(
-            f"{_plural(len(conflicts), 'coalition')} had other metrics than in {target}, whose own were kept: "
+            f"{plural(len(conflicts), 'coalition')} had other metrics than in {target}, whose own were kept: "
             f"{shown}."
         )
         raise typer.Exit(1)
@@ -176,10 +176,6 @@ def _as_dict(game: StoredGame) -> dict[str, object]:
 
 def _minute(created: str) -> str:
     return created[:16].replace("T", " ")
-
-
-def _plural(number: int, what: str) -> str:
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
 def _shortened(names: list[str]) -> str:

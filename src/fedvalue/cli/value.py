@@ -13,7 +13,7 @@ from fedvalue.cli.methods import method_names
 if TYPE_CHECKING:
     from fedvalue.values import Values
 
-__all__ = ["TableOption", "value"]
+__all__ = ["TableOption", "guarantee_lines", "value"]
 
 TableOption = Annotated[
     Path,
@@ -41,8 +41,12 @@ _GUARANTEES = {
 def value(
     table: TableOption,
     method: Annotated[
-        str, typer.Option(autocompletion=method_names, help="See `fedvalue methods`.")
-    ] = "ipss",
+        str | None,
+        typer.Option(
+            autocompletion=method_names,
+            help="See `fedvalue methods`. [default: surrogate, or exact where the budget covers all coalitions]",
+        ),
+    ] = None,
     budget: BudgetOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = 0,
     option: Annotated[
@@ -62,11 +66,16 @@ def value(
     import fedvalue as fv
     from fedvalue.cli._options import parse_options
     from fedvalue.cli._table import read_game
+    from fedvalue.run import default_method
 
     if json not in (None, "-") and not Path(str(json)).absolute().parent.is_dir():
         raise fv.InputError(f"Cannot write {json}: there is no such folder.")  # before anything is run
-    options = parse_options(method, option or [])
-    game = read_game(table, array, negate)
+    if method is None:
+        game = read_game(table, array, negate)
+        options = parse_options(default_method(game.n, budget), option or [])
+    else:
+        options = parse_options(method, option or [])
+        game = read_game(table, array, negate)
     values = fv.value(game, method, budget, seed, store, progress=not quiet, **options)
     if json is not None:
         write_json(values.to_dict(), json)
@@ -75,6 +84,10 @@ def value(
     print_table(values.table())
     if quiet:
         return
+    if method is None:
+        say(
+            f"Method: {values.method}, the default for {values.n} clients and this budget; see `fedvalue methods`."
+        )
     for remark in _remarks(values, budget):
         say(remark)
     if json:
@@ -82,12 +95,14 @@ def value(
 
 
 def _remarks(values: Values, budget: int | None) -> list[str]:
-    total = 1 << values.n
-    everything = values.evaluations == total
-    remarks = [
-        f"Cost: {count(values.evaluations)} of {count(total)} coalitions, {values.seconds:.2f} s.",
-        _GUARANTEES[values.guarantee],
-    ]
+    cost = f"Cost: {count(values.evaluations)} of {count(1 << values.n)} coalitions, {values.seconds:.2f} s."
+    return [cost, *guarantee_lines(values, budget)]
+
+
+def guarantee_lines(values: Values, budget: int | None) -> list[str]:
+    """How far these values can be trusted, in words."""
+    everything = values.evaluations == 1 << values.n
+    remarks = [_GUARANTEES[values.guarantee]]
     empty = values.details.get("empty_strata", 0)
     if empty and values.guarantee != "exact":
         strata = values.details.get("strata", empty)

@@ -16,6 +16,7 @@ from fedvalue.estimators.ipss import ipss, ipss_balanced
 from fedvalue.estimators.k_greedy import k_greedy
 from fedvalue.estimators.permutation import permutation, tmc
 from fedvalue.estimators.stratified import stratified_cc, stratified_mc
+from fedvalue.estimators.surrogate import surrogate, surrogate_adaptive
 from fedvalue.estimators.views import dig_fl, gtg, lambda_mr, one_round
 from fedvalue.plan import Plan
 from fedvalue.values import Estimate
@@ -36,6 +37,9 @@ class Method:
 
     Gradient methods have no `plan` but a `view`: a function of the games on one recorded training, which
     only federated games offer. That training is all they cost, whatever the budget.
+
+    A plan that `uses_known` takes utilities that are in the store anyway, as `known`: a mapping from
+    coalitions to utilities and the variances of their errors, given by the run and not by the user.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Method:
     minimum: Callable[[int, Mapping[str, Any]], int]
     fixed: bool = False
     view: Callable[..., Estimate] | None = None
+    uses_known: bool = False
 
     @property
     def function(self) -> Callable[..., Plan] | Callable[..., Estimate]:
@@ -58,7 +63,8 @@ class Method:
     def options(self) -> list[str]:
         """The names of the method's options: the keyword-only parameters of its function."""
         parameters = signature(self.function).parameters.values()
-        return [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
+        names = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
+        return [name for name in names if not (self.uses_known and name == "known")]
 
 
 def _all(n: int, options: Mapping[str, Any]) -> int:
@@ -90,6 +96,15 @@ _METHODS = (
     Method(
         "exact-perm", exact_perm, "Shapley value as the mean over all n! orders (Perm-SV)",
         "exact", f"{PAPER}, Sec. V-A", _all, fixed=True,
+    ),
+    Method(
+        "surrogate", surrogate, "Gaussian process over coalitions, its Shapley values in closed form; the default",
+        "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True,
+    ),
+    Method(
+        "surrogate-adaptive", surrogate_adaptive,
+        "The surrogate, later coalitions chosen by what the first ones leave uncertain",
+        "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True,
     ),
     Method(
         "stratified-mc", stratified_mc, "Samples coalitions size by size, marginal contributions",

@@ -11,13 +11,18 @@ from fedvalue.coalition import shapley_weights
 from fedvalue.plan import Plan
 from fedvalue.values import Estimate
 
-__all__ = ["exact_cc", "exact_mc", "exact_perm"]
+__all__ = ["exact_cc", "exact_mc", "exact_perm", "shapley_values"]
 
 
 def exact_mc(n: int, budget: int, rng: np.random.Generator) -> Plan:
     """MC-SV (Eq. 4): φ_i = Σ_{S∌i} [v(S∪i) − v(S)] / (n·C(n−1,|S|))."""
     v = yield range(1 << n)
-    return Estimate(_weighted_marginals(n, v, shapley_weights(n)))
+    return Estimate(shapley_values(n, v))
+
+
+def shapley_values(n: int, v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The Shapley values of a table of all 2**n utilities, by bitmask."""
+    return _weighted_marginals(n, v, shapley_weights(n))
 
 
 def exact_cc(n: int, budget: int, rng: np.random.Generator) -> Plan:
