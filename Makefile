@@ -16,11 +16,14 @@ demo: $(VENV)/.installed
 	$(BIN)/fedvalue store export $(DEMO)/store.db federation --out $(DEMO)/game.npz
 	$(BIN)/fedvalue compare --table $(DEMO)/game.npz --methods surrogate,ipss,permutation,cc,loo --budget 32 --seeds 10
 
+# Two workers with one thread each: small trainings gain nothing from more threads and fight over the cores.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-fast: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 check: lint types test
 

@@ -212,7 +212,8 @@ def test_json_goes_to_a_file_too() -> None:
 
 
 def test_dry_run_counts_what_a_run_does(trainings: list[list[int]]) -> None:
-    args = ("--clients", "4", "--samples", "20", "--rounds", "3", "--epochs", "1", "--budget", "9")
+    args = ("--clients", "4", "--samples", "20", "--rounds", "3", "--epochs", "1")
+    args += ("--method", "ipss", "--budget", "9")
     plan = as_json(*args, "--dry-run")["plan"]
     assert trainings == []
     done = as_json(*args)
@@ -225,7 +226,8 @@ def test_dry_run_counts_what_a_run_does(trainings: list[list[int]]) -> None:
     assert (plan["first_round"], plan["per_later_round"]) == (4, sum(sizes))
     assert plan["client_trainings"] == 4 + 2 * sum(sizes)
     assert plan["exact_trainings"] == 15
-    assert 0 < plan["seconds_estimate"] < plan["exact_seconds_estimate"] < 600
+    assert 0 < plan["seconds_estimate"] < 600  # measured, so not compared
+    assert 0 < plan["exact_seconds_estimate"] < 600
     assert plan["memory_estimate"] > 10_000
 
 
@@ -279,7 +281,7 @@ def test_a_file_holds_options_and_the_command_line_wins() -> None:
     Path("other.toml").write_text('[run]\nmethod = "loo"\nclients = 2\nsamples = 20\nrounds = 1\n')
     assert as_json("--config", "other.toml")["method"] == "loo"
     assert as_json("--config", "other.toml", "--exact")["method"] == "exact"
-    assert as_json("--no-config", *SMALL)["method"] == "ipss"
+    assert as_json("--no-config", *SMALL)["method"] == "surrogate"
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,12 @@ def run(
     ] = None,
     replicates: Annotated[int, typer.Option(min=1, help="Trainings of each coalition.")] = 1,
     method: Annotated[
-        str, typer.Option(autocompletion=method_names, help="See `fedvalue methods`.")
-    ] = "ipss",
+        str,
+        typer.Option(
+            autocompletion=method_names,
+            help="See `fedvalue methods`; becomes exact where the budget covers all coalitions.",
+        ),
+    ] = "surrogate",
     exact: Annotated[bool, typer.Option("--exact", help="The same as --method exact.")] = False,
     budget: Annotated[
         int | None, typer.Option(help="Distinct coalitions at most. [default: n·ln n, at least 32]")

@@ -15,6 +15,7 @@ v(N) − v(∅), and utilities that were observed are taken at their word.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -131,7 +132,7 @@ class _Data:
             found = posterior(Coalitions.of(masks, n), y, noise if noise.any() else None)
         except UnfitError:
             return self._estimate(*self._fallback()), None
-        covariance = found.covariance * spread**2 * self._misfit()
+        covariance = found.covariance * spread**2 * self._misfit() + np.eye(n) * self._steps()
         mean = found.mean * spread + (centre - empty) / n
         if self._only_size_counts():  # the process says so too, up to rounding
             mean = np.full(n, mean.mean())
@@ -155,6 +156,16 @@ class _Data:
         """Allowance for what the prior gets wrong, which does not shrink as utilities are added."""
         beyond = (len(self.utility) - (3 * self.n + 2)) / (6 * self.n)
         return 1 + min(1.0, max(0.0, beyond))
+
+    def _steps(self) -> float:
+        """A further variance where most utilities are one and the same: v rises in steps, not smoothly.
+
+        What a step depends on cannot be told from coalitions on one side of it: as much as the equal share.
+        """
+        inner = [v for mask, v in self.utility.items() if 0 < mask.bit_count() < self.n]
+        tied = max(Counter(inner).values()) / len(inner) if inner else 0.0
+        share = (self.utility[full_mask(self.n)] - self.utility[0]) / self.n
+        return float(tied * share) ** 2 if tied > 0.5 else 0.0
 
     def _fallback(self) -> tuple[Array, Array]:
         """Equal split and a little of how clients do alone, with wide intervals."""
