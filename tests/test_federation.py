@@ -340,3 +340,21 @@ class TestTheWholeWay:
     def test_one_client(self) -> None:
         alone = game(digits((40,)), metric="loss")
         assert fv.value(alone, "exact").mean.sum() == pytest.approx(np.diff(utilities(alone))[0], abs=1e-6)
+
+
+def test_progress_tells_the_rounds_between_finished_coalitions() -> None:
+    class Watch:
+        def __init__(self) -> None:
+            self.seen: list[tuple[int, int] | str] = []
+
+        def __call__(self, done: int, total: int) -> None:
+            self.seen.append((done, total))
+
+        def stage(self, text: str) -> None:
+            self.seen.append(text)
+
+    watch = Watch()
+    rules = Training(rounds=3, epochs=1, batch=16)
+    fv.value(FederatedGame(digits(), "mlp", rules), "equal", progress=watch)
+    assert [text for text in watch.seen if isinstance(text, str)] == ["round 2/3", "round 3/3"]
+    assert watch.seen[-1] == (2, 2)

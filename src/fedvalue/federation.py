@@ -58,6 +58,11 @@ class FederatedGame:
         self.doubts: tuple[str, ...] = getattr(self.learner, "doubts", ())
         self.id = "federation-" + fingerprint(self.description(), _SEMANTICS)[0][:24]
 
+    def follow(self, stage: Callable[[str], None]) -> None:
+        """Has the trainer say what it is doing, where it can: progress between finished coalitions."""
+        if hasattr(self.trainer, "stage"):
+            self.trainer.stage = stage
+
     def description(self) -> dict[str, Any]:
         """What identifies the game: data, model and rules; not the metric, names, backend or device."""
         return {

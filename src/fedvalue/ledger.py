@@ -28,6 +28,8 @@ class Ledger:
         self.game = game
         self.store = store
         self.report = report
+        if hasattr(game, "follow") and hasattr(report, "stage"):
+            game.follow(report.stage)
         self.known: list[dict[int, float]] = [{} for _ in range(game.replicates)]
         self.took: dict[int, float] = {}
         # A table is its own memory; a copy of it as a dict would be a hundred times as large.

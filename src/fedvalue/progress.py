@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = ["show_progress"]
 
@@ -42,11 +46,25 @@ def show_progress(progress: bool | Report) -> Iterator[Report]:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("{task.description}"),
     )
     # Long enough to see several groups, so that the time left does not jump with each.
     shown = Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal, speed_estimate_period=120
     )
     with shown as bar:
-        task = bar.add_task("coalitions", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield _Bar(bar)
+
+
+class _Bar:
+    """Moves a bar, and says beside it what is being done between two finished coalitions."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar = bar
+        self.task = bar.add_task("", total=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        self.bar.update(self.task, completed=done, total=total)
+
+    def stage(self, text: str) -> None:
+        self.bar.update(self.task, description=text)

@@ -9,7 +9,7 @@ the same model everywhere, so a client's first local training is one training, s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -152,8 +152,12 @@ def later_rounds(
     wave: Sequence[int],
     first: Stack,
     row_of_client: dict[int, int],
+    stage: Callable[[str], None] = lambda text: None,
 ) -> Stack:
-    """The final models of the wave's coalitions, whose round-1 local models are rows of `first`."""
+    """The final models of the wave's coalitions, whose round-1 local models are rows of `first`.
+
+    `stage` is told which round begins.
+    """
     coalitions = [members(mask) for mask in wave]
     owners = [i for clients in coalitions for i in clients]
     coalition_of_row = [c for c, clients in enumerate(coalitions) for _ in clients]
@@ -161,6 +165,7 @@ def later_rounds(
     local = session.take(first, [row_of_client[i] for i in owners])
     models = session.average(local, coalition_of_row, weights)
     for t in range(2, rounds + 1):
+        stage(f"round {t}/{rounds}")
         local = session.local(session.take(models, coalition_of_row), owners, t)
         models = session.average(local, coalition_of_row, weights)
     return models

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -45,6 +45,7 @@ class LocalTrainer:
     def __init__(self, device: str = "auto", memory: int | None = None) -> None:
         self.device = device
         self.memory = memory
+        self.stage: Callable[[str], None] = lambda text: None  # told what is being done, for people
         self._open: _Open | None = None
 
     def train(
@@ -63,7 +64,8 @@ class LocalTrainer:
         needed = [mask for mask in asked if mask]
         opened.train_first(sorted({i for mask in needed for i in members(mask)}))
         for wave in waves(needed, session.rows):
-            models = later_rounds(session, scenario, training.rounds, wave, opened.first, opened.rows)
+            first, rows = opened.first, opened.rows
+            models = later_rounds(session, scenario, training.rounds, wave, first, rows, self.stage)
             yield from _outcomes(session, wave, models, asked, began)
             began = time.perf_counter()
 
