@@ -31,7 +31,7 @@ _FLATTEST = (
     0.5  # of the curvature, in prior units: a direction the data say nothing about is not explored further
 )
 _CLIP = 1.5  # of log importance weights around their median: no single draw decides
-_CAUTION = math.sqrt(0.5)  # priors are wide to let data speak; half their variance is what games differ by
+_CAUTION = math.sqrt(0.5)  # length of the draws: at 1, small budgets had too wide intervals on real games
 _SUBSET = 320  # points that hyper-parameters are fitted to; inference uses all
 
 
