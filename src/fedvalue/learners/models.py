@@ -37,9 +37,10 @@ class PooledConv2d(nn.Module):
     """A convolution with 'same' padding and the max-pool behind it, as one layer.
 
     Only what the pool will look at is computed: a pool of 4 leaves out the last three of seven rows, and so
-    does the convolution. On a CPU these are torch's own kernels. On an accelerator the convolution is
-    one matrix product over unfolded patches, which many stacked models share where they see the same
-    images; columns are ordered by place in the pooling window, so that the pool is a maximum over rows.
+    does the convolution. On a CPU these are torch's own kernels, with the channels last: its pool is ten
+    times as fast then. On an accelerator the convolution is one matrix product over unfolded patches, which
+    many stacked models share where they see the same images; columns are ordered by place in the pooling
+    window, so that the pool is a maximum over rows.
     """
 
     def __init__(self, channels: int, filters: int, kernel: int, pool: int) -> None:
@@ -55,7 +56,8 @@ class PooledConv2d(nn.Module):
         unused_rows, unused_columns = x.shape[-2] - height, x.shape[-1] - width
         x = nn.functional.pad(x, (before, after - unused_columns, before, after - unused_rows))
         if x.device.type == "cpu":
-            return nn.functional.max_pool2d(nn.functional.conv2d(x, self.weight, self.bias), p)
+            responses = nn.functional.conv2d(_channels_last(x), _channels_last(self.weight), self.bias)
+            return nn.functional.max_pool2d(responses, p)
         samples, h, w = x.shape[0], height // p, width // p
         patches = x.unfold(-2, k, 1).unfold(-2, k, 1).reshape(samples, -1, h, p, w, p, k, k)
         # (samples, channels, h, p, w, p, k, k) → (channels·k·k, p·p·samples·h·w)
@@ -63,6 +65,14 @@ class PooledConv2d(nn.Module):
         responses = (self.weight.flatten(1) @ columns).reshape(-1, p * p, samples * h * w)
         pooled = responses.max(dim=-2).values.reshape(-1, samples, h, w).transpose(0, 1)
         return pooled + self.bias[:, None, None]
+
+
+def _channels_last(images: torch.Tensor) -> torch.Tensor:
+    """The same images in memory as (samples, height, width, channels)."""
+    samples, channels, height, width = images.shape
+    if channels == 1:  # nothing moves, but the strides must say so: torch chooses its kernels by them
+        return images.reshape(samples, height, width, 1).permute(0, 3, 1, 2)
+    return images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
 
 
 def cnn(scenario: Scenario) -> nn.Module:
