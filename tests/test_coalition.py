@@ -92,6 +92,13 @@ class TestBalancedLayer:
                     assert max(drawn, default=0) <= full_mask(n)
                     assert spread(drawn, n) <= 1
 
+    def test_half_of_a_small_layer_where_exchanges_can_get_stuck(self) -> None:
+        # Now and then no exchange of the dealt hands helps (seed 5): they are dealt again.
+        for seed in range(200):
+            drawn = balanced_layer(6, 3, 10, rng(seed))
+            assert len(set(drawn)) == 10
+            assert spread(drawn, 6) == 0
+
     @given(st.data(), st.integers(8, 40), st.integers(0, 10**6))
     @settings(max_examples=150)
     def test_larger_layers_from_both_ends(self, data: st.DataObject, n: int, seed: int) -> None:

@@ -37,6 +37,7 @@ __all__ = [
 
 # Layers up to this many coalitions are listed outright when distinct ones must be drawn from them.
 _LISTABLE = 20_000
+_DEALS = 100  # attempts at a balanced family; the first one nearly always succeeds
 
 
 def full_mask(n: int) -> int:
@@ -232,7 +233,11 @@ def balanced_layer(n: int, k: int, count: int, rng: np.random.Generator) -> list
     if 2 * k > n:
         full = full_mask(n)
         return [full ^ mask for mask in balanced_layer(n, n - k, count, rng)]
-    return _make_distinct(_deal(n, k, count, rng), rng)
+    for _ in range(_DEALS):
+        hands = _deal(n, k, count, rng)
+        if _made_distinct(hands, rng):
+            return hands
+    raise RuntimeError(f"no balanced family of {count} distinct coalitions of {k} of {n} clients was found")
 
 
 def _deal(n: int, k: int, count: int, rng: np.random.Generator) -> list[int]:
@@ -251,15 +256,18 @@ def _deal(n: int, k: int, count: int, rng: np.random.Generator) -> list[int]:
     return hands
 
 
-def _make_distinct(hands: list[int], rng: np.random.Generator) -> list[int]:
-    """Exchanges one client between two hands, which keeps all counts, until no hand occurs twice."""
+def _made_distinct(hands: list[int], rng: np.random.Generator) -> bool:
+    """Exchanges one client between two hands, which keeps all counts, until no hand occurs twice.
+
+    In small layers that can lead into a corner from which no exchange helps: False, deal again.
+    """
     seen: set[int] = set()
     repeated: list[int] = []
     for j, hand in enumerate(hands):
         if hand in seen:
             repeated.append(j)
         seen.add(hand)
-    tries = 1_000 * (len(repeated) + 1)  # a try succeeds with fair chance: half of the layer is free
+    tries = 200 * (len(repeated) + 1)  # a try succeeds with fair chance: half of the layer is free
     while repeated and tries:
         tries -= 1
         j, other = repeated[-1], int(rng.integers(len(hands)))
@@ -274,9 +282,7 @@ def _make_distinct(hands: list[int], rng: np.random.Generator) -> list[int]:
         seen.update((new_j, new_other))
         hands[j], hands[other] = new_j, new_other
         repeated.pop()
-    if repeated:
-        raise RuntimeError(f"no balanced family of {len(hands)} distinct coalitions was found")
-    return hands
+    return not repeated
 
 
 @dataclass(frozen=True)
