@@ -245,6 +245,21 @@ def test_dry_run_in_words() -> None:
     assert not Path("nothing").exists()
 
 
+@pytest.mark.parametrize("model", ["least-squares", "mlp"])
+def test_dry_run_tells_the_memory_of_every_learner(model: str) -> None:
+    args = ("--scenario", "synthetic", "--clients", "3", "--rounds", "1", "--model", model, "--dry-run")
+    assert as_json(*args)["plan"]["memory_estimate"] > 4 * 11 * 1300  # the data alone
+    assert "Memory: about" in output(*args)
+
+
+@pytest.mark.parametrize(("method", "models"), [("or", 8), ("lambda-mr", 16), ("dig-fl", 0)])
+def test_dry_run_of_gradient_methods_counts_the_models_that_they_evaluate(method: str, models: int) -> None:
+    args = (*SMALL, "--rounds", "2", "--method", method, "--dry-run")
+    plan = as_json(*args)["plan"]
+    assert (plan["trainings"], plan["models_put_together"]) == (1, models)
+    assert (f"and evaluated: about {models}." in output(*args)) == (models > 0)
+
+
 def test_dry_run_of_very_many_coalitions() -> None:
     args = ("--scenario", "synthetic", "--dry-run", "--clients")
     assert as_json(*args, "20", "--exact")["plan"]["coalitions"] == 1 << 20
@@ -364,6 +379,9 @@ def test_a_model_of_ones_own_in_the_current_folder(monkeypatch: pytest.MonkeyPat
         (["--option", "k=2"], "has no option 'k'"),
         (["--option", "k"], "key=value"),
         (["--scenario-option", "alpha=1"], "'alpha'"),
+        (["--scenario-option", "seed=1"], "'seed' is an option of the command"),
+        (["--model", ":factory"], "cannot be imported"),
+        (["--model", "os:getpid"], "must return an nn.Module. Got int"),
         (["--scenario", "files"], "Which folder?"),
         (["--memory", "much"], "Memory is written as 4GB"),
         (["--rounds", "0"], "rounds must be a whole number of at least 1"),
@@ -371,6 +389,7 @@ def test_a_model_of_ones_own_in_the_current_folder(monkeypatch: pytest.MonkeyPat
         (["--algorithm", "fedprox", "--mu", "-1"], "mu at least 0"),
         (["--mu", "1"], "mu belongs to fedprox"),
         (["--device", "tpu"], "auto, cpu, cuda or mps"),
+        (["--device", "cpu:7"], "has 1 of that kind"),
         (["--samples", "100000"], "at most samples="),
         (["--replicates", "0"], "--replicates"),
         (["--nonsense"], "--nonsense"),
@@ -470,4 +489,4 @@ def test_the_library_offers_what_the_command_uses() -> None:
 def test_data_commands_are_there() -> None:
     found = CliRunner().invoke(app, ["data", "show", "digits", "--clients", "3"])
     assert found.exit_code == 0
-    assert "digits: 3 clients" in found.stdout
+    assert "digits: 3 clients, partition size" in found.stdout  # those that `run` would value

@@ -260,9 +260,9 @@ class TestReplicates:
         assert [len(found) for found in by_replicate] == [8, 8, 0]
         assert by_replicate[0][7].metrics != by_replicate[1][7].metrics
 
-    @pytest.mark.parametrize("replicates", [0, -1])
-    def test_less_than_one_is_refused(self, replicates: int) -> None:
-        with pytest.raises(InputError, match="replicates must be at least 1"):
+    @pytest.mark.parametrize("replicates", [0, -1, 1.5, "2"])
+    def test_less_than_one_and_parts_are_refused(self, replicates: Any) -> None:
+        with pytest.raises(InputError, match="replicates must be a whole number of at least 1"):
             game(replicates=replicates)
 
 

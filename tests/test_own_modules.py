@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from federations import (
 from fedvalue.errors import InputError
 from fedvalue.learners import make_learner
 from fedvalue.learners.torch_stack import TorchLearner
-from fedvalue.scenarios.base import Scenario
+from fedvalue.scenarios.base import Dataset, Scenario
 from fedvalue.trainers.local import LocalTrainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -97,7 +98,41 @@ class Branching(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         outputs = self.layer(x.flatten(1))
-        return outputs if outputs.sum() > 0 else 2 * outputs
+        return outputs if self.layer.bias.sum() > 0 else 2 * outputs
+
+
+class BatchMean(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x.flatten(1) - x.flatten(1).mean(0))
+
+
+class Squeezing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x.flatten(1)).squeeze()
+
+
+class Sized(nn.Module):
+    """Takes sizes, and no scenario."""
+
+    def __init__(self, width: int = 64, outputs: int = 10) -> None:
+        super().__init__()
+        self.layer = nn.Linear(width, outputs)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x.flatten(1))
+
+
+class Fitted(Sized):
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(outputs=scenario.classes)
 
 
 class Tied(nn.Module):
@@ -228,6 +263,9 @@ class TestOwnModules:
                 r"cannot take this scenario's samples, torch\.float32 of shape \(1, 8, 8\)",
             ),
             (lambda: nn.Sequential(nn.Flatten(), nn.Linear(60, 10)), r"cannot take this scenario's samples"),
+            (BatchMean, r"depends on the other samples of the batch"),
+            (Squeezing, r"shape \(1, 10\) for a batch of one sample. Got shape \(10,\)"),
+            (lambda: nn.Linear(0, -1), r"cannot be made: \w+Error: .*is called with the scenario"),
         ],
         ids=[
             "batch norm",
@@ -242,11 +280,26 @@ class TestOwnModules:
             "wrong shape of outputs",
             "several outputs",
             "wrong width",
+            "mean over the batch",
+            "squeeze",
+            "factory that fails",
         ],
     )
     def test_a_module_that_cannot_be_trained_is_refused(self, make: Callable[[], Any], says: str) -> None:
         with pytest.raises(InputError, match=says):
             TorchLearner(own(make)).session(digits(), QUICK, "cpu", None)
+
+    def test_the_class_of_a_module_is_a_factory(self) -> None:
+        found = [
+            outcomes(LocalTrainer("cpu"), digits(), make_learner(model), QUICK, [15])
+            for model in (Sized, Fitted, lambda scenario=None, width=64: Fitted(scenario))
+        ]
+        assert all(same == found[0] for same in found)
+
+    def test_a_test_set_of_one_sample(self) -> None:
+        scenario = digits()
+        single = replace(scenario, test=Dataset(scenario.test.x[:1], scenario.test.y[:1]))
+        assert len(outcomes(LocalTrainer("cpu"), single, TorchLearner(Fitted), QUICK, [1])) == 1
 
     def test_a_module_instead_of_its_factory_is_refused(self) -> None:
         for model in (nn.Linear(2, 3), 5):
@@ -260,6 +313,7 @@ class TestOwnModules:
             "    return nn.Sequential(nn.Flatten(), nn.Linear(64, scenario.classes))\n"
             "number = 3\n"
         )
+        (tmp_path / "brokenmodels.py").write_text("def f(:\n")
         monkeypatch.syspath_prepend(tmp_path)
         learner = make_learner("ownmodels:tiny")
         assert outcomes(LocalTrainer("cpu"), digits(), learner, QUICK, [15])[15]["accuracy"] > 0.3
@@ -267,6 +321,8 @@ class TestOwnModules:
             "ownmodels:absent": r"cannot be imported.*absent",
             "nowhere.at.all:tiny": r"cannot be imported.*nowhere",
             "ownmodels:number": r"must be a function",
+            "brokenmodels:f": r"cannot be imported: SyntaxError",
+            ":tiny": r"cannot be imported: ValueError",
         }.items():
             with pytest.raises(InputError, match=says):
                 make_learner(path)
@@ -281,6 +337,7 @@ class TestOwnModules:
         ("model", "scenario", "says"),
         [
             ("cnn", line(), r"'cnn' needs images.*shape \(5,\); use 'mlp'"),
+            ("cnn", words(), r"'cnn' needs images.*use text-mean or lstm"),
             ("mlp", words(), "holds text. Use the model 'text-mean' or 'lstm'"),
             ("linear", words(), "holds text"),
             ("lstm", digits(), "'lstm' needs text.*use 'mlp'"),

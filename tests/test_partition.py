@@ -273,6 +273,11 @@ def test_options_out_of_range(partition, options):
         load_scenario("digits", partition=partition, **options)
 
 
+def test_more_parts_than_test_rows():
+    with pytest.raises(ScenarioError, match=r"test_parts must be a whole number from 0 to 9. Got 10"):
+        load_scenario("digits", test_size=9, test_parts=10)
+
+
 def test_too_few_rows():
     with pytest.raises(ScenarioError, match="need at least 4 rows"):
         same([0, 1], 4, rng())

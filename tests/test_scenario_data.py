@@ -230,3 +230,17 @@ def test_fetch_command(monkeypatch, tmp_path):
 def test_option_values():
     pairs = ["a=1", "b=0.5", "c=TRUE", "d=none", "e=some text", "f-g=x=y"]
     assert parse_options(pairs) == {"a": 1, "b": 0.5, "c": True, "d": None, "e": "some text", "f_g": "x=y"}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["seed=3"], "'seed' is an option of the command"),
+        (["data-dir=x"], "'data_dir' is an option of the command"),
+        (["alpha=1", "alpha=2"], "'alpha' was given twice"),
+        (["alpha"], "written name=value"),
+    ],
+)
+def test_options_that_cannot_be(pairs, message):
+    with pytest.raises(ScenarioError, match=message):
+        parse_options(pairs)

@@ -171,12 +171,25 @@ def test_parquet(folder, monkeypatch):
         ({"b.csv": "age,ward,bed,outcome\n50,x,1,well\n"}, {}, r"not expected \['bed'\]"),
         ({"b.csv": "age,ward,outcome\n50,x,\n"}, {}, "b.csv, row 1: the label 'outcome' is missing"),
         ({"b.csv": "age,ward,outcome\n50,x,NaN\n"}, {}, "is missing or not finite"),
+        ({"b.csv": "age,ward,outcome\n50,x,NA\n"}, {}, "the label 'outcome' is missing or not finite, 'NA'"),
         ({"b.csv": "age,ward,outcome\nnan,x,well\n"}, {}, "b.csv, row 1: column 'age' holds numbers.*'nan'"),
+        (
+            {"b.csv": "age,ward,outcome\n" + "NaN,x,ill\n" * 9},
+            {},
+            "column 'age' holds numbers.*'NaN'; 9 cells",
+        ),
+        ({"b.csv": "age,ward,outcome\n1e300,x,well\n"}, {}, "'1e300'; 1 cells .* within float32"),
         ({"b.csv": "age,ward,outcome\n,x,well\n"}, {}, "column 'age' holds numbers, but here ''"),
         ({"b.csv": "age,ward,outcome\ninf,x,well\n"}, {}, "column 'age'"),
         ({"test.csv": "age,ward,outcome\nold,x,well\n"}, {}, "test.csv, row 1: column 'age'"),
         ({"b.csv": "age,ward,outcome\n50,well\n"}, {}, "b.csv, row 1: expected 3 cells"),
         ({"b.csv": "age,age,outcome\n"}, {}, "columns of the same name"),
+        ({"b.csv": ",age,ward,outcome\n0,50,x,well\n"}, {}, "b.csv: column 1 has no name"),
+        (
+            {"b.csv": "age;ward;outcome\n50,5;x;well\n"},
+            {},
+            "b.csv: column 'age' .* decimal comma, such as '50,5'",
+        ),
         ({"b.csv": ""}, {}, "needs the header row"),
         ({"b.csv": b"\xff\xfe\x00"}, {}, "not UTF-8"),
         ({"b.csv.gz": b"not gzip"}, {}, "several files of one name"),
@@ -220,10 +233,16 @@ def test_names_of_records_and_slips_of_the_pen(folder):
     with pytest.raises(ScenarioError, match="drop='id'"):
         load(folder(files))
     assert load(folder(files), drop=["id"]).test.x.shape == (1, 1)
-    with pytest.raises(ScenarioError, match="texts such as 'n/a'"):
-        load(folder({"a.csv": numeric(range(40), "n/a"), "test.csv": "x,y\n3,1\n"}), label="y")
+    with pytest.raises(ScenarioError, match="texts such as 'some'"):
+        load(folder({"a.csv": numeric(range(40), "some"), "test.csv": "x,y\n3,1\n"}), label="y")
     with pytest.raises(ScenarioError, match="row 31: the label 'y'"):
         load(folder({"a.csv": numeric(range(30), "inf"), "test.csv": "x,y\n3,1\n"}), label="y")
+
+
+def test_a_missing_number_is_no_third_class(folder):
+    files = {"a.csv": "x,y\n1,0\n2,1\n", "b.csv": "x,y\n1,0\n3,null\n", "test.csv": "x,y\n1,1\n"}
+    with pytest.raises(ScenarioError, match=r"b.csv, row 2: the label 'y' is missing"):
+        load(folder(files), label="y")
 
 
 def test_changes_on_real_clients(folder):

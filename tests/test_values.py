@@ -56,6 +56,7 @@ class TestShape:
     def test_shares_add_up_to_one_and_are_undefined_where_the_sum_is_zero(self) -> None:
         assert some_values().share.tolist() == [1.5, -0.5]
         assert np.isnan(some_values(mean=[1.0, -1.0]).share).all()
+        assert np.isnan(some_values(mean=[0.1 + 0.2, -0.3]).share).all()  # 5e-17 is rounding, no sum
 
     def test_fields_cannot_be_replaced(self) -> None:
         with pytest.raises(AttributeError):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from fedvalue.coalition import members
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.identity import fingerprint
@@ -43,8 +45,8 @@ class FederatedGame:
         replicates: int = 1,
         **trainer_options: Any,
     ) -> None:
-        if replicates < 1:
-            raise InputError(f"replicates must be at least 1. Got {replicates}.")
+        if not isinstance(replicates, (int, np.integer)) or replicates < 1:
+            raise InputError(f"replicates must be a whole number of at least 1. Got {replicates!r}.")
         self.scenario = scenario
         self.learner = make_learner(model)
         self.training = training or Training()

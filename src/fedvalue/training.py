@@ -20,7 +20,15 @@ from fedvalue.errors import InputError
 from fedvalue.learners.base import Session, Stack
 from fedvalue.scenarios.base import Scenario
 
-__all__ = ["Training", "canonical_masks", "data_weights", "first_round", "later_rounds", "waves"]
+__all__ = [
+    "Training",
+    "canonical_masks",
+    "data_weights",
+    "first_round",
+    "later_rounds",
+    "recorded_rounds",
+    "waves",
+]
 
 _CHOICES = {"algorithm": ("fedavg", "fedprox", "fedsgd"), "optimizer": ("adam", "sgd")}
 _NUMBER = (int, float, np.integer, np.floating)
@@ -169,3 +177,20 @@ def later_rounds(
         local = session.local(session.take(models, coalition_of_row), owners, t)
         models = session.average(local, coalition_of_row, weights)
     return models
+
+
+def recorded_rounds(
+    session: Session, scenario: Scenario, rounds: int
+) -> tuple[tuple[int, ...], list[Stack], list[Stack], Stack]:
+    """The run of all clients that have data: who they are, the model before and their models after every
+    round, and the model at the end.
+    """
+    clients = tuple(i for i, data in enumerate(scenario.clients) if len(data))
+    weights = data_weights(scenario, [clients])
+    model, starts, local_models = session.initial(), [], []
+    for t in range(1, rounds + 1):
+        trained = session.local(session.take(model, [0] * len(clients)), clients, t)
+        starts.append(model)
+        local_models.append(trained)
+        model = session.average(trained, [0] * len(clients), weights)
+    return clients, starts, local_models, model

@@ -85,9 +85,10 @@ class Values:
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Each value as a fraction of the sum; nan where the sum is zero."""
+        """Each value as a fraction of the sum; nan where the sum is zero, up to rounding."""
         total = self.mean.sum()
-        return self.mean / total if total else np.full(self.n, np.nan)
+        is_zero = abs(total) <= 1e-12 * np.abs(self.mean).sum()
+        return np.full(self.n, np.nan) if is_zero else self.mean / total
 
     def interval(self, level: float = 0.95) -> NDArray[np.float64] | None:
         """Lower and upper bound per client (rows), or None where the method has no valid one.

@@ -15,10 +15,11 @@ from typing import Any
 
 from fedvalue._version import __version__
 from fedvalue.cli._measure import small_part, warm_up
+from fedvalue.cli.data import usual_partition
 from fedvalue.errors import FedvalueWarning, InputError
 from fedvalue.federation import FederatedGame
 from fedvalue.outcome import Outcome
-from fedvalue.scenarios import SCENARIOS, Scenario, load_scenario
+from fedvalue.scenarios import Scenario, load_scenario
 from fedvalue.trace_games import TraceGames
 from fedvalue.trainers.base import Trace
 from fedvalue.trainers.local import choose_device
@@ -160,8 +161,7 @@ class Job:
 
 def prepare(ask: Ask) -> Job:
     """Reads the data and makes the game; whatever is wrong with the options is noticed here."""
-    entry = SCENARIOS.get(ask.scenario)
-    partition = ask.partition or (entry and (entry.natural or "size")) or None
+    partition = usual_partition(ask.scenario, ask.partition)
     rules = {**SUITED.get(ask.scenario, {}), **ask.training}
     model = str(ask.model or rules.pop("model", "mlp"))
     rules.pop("model", None)

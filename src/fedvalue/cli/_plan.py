@@ -7,6 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedvalue.cli._console import count, plural
 from fedvalue.cli._cost import Cost, cost_of, cost_of_all, duration, size
 from fedvalue.cli._job import Job
@@ -26,7 +29,10 @@ _LARGEST_LISTED = 16  # clients; all coalitions of more are counted, not listed
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would do. `asks` > 1: the method decides as it goes, and this is one way it may go."""
+    """What a run would do. `asks` > 1: the method decides as it goes, and this is one way it may go.
+
+    `models` are those that a gradient method puts together from one training, and evaluates.
+    """
 
     job: Job
     coalitions: int
@@ -37,6 +43,7 @@ class Plan:
     seconds: float
     exact_seconds: float
     memory: int | None
+    models: int
 
     def to_dict(self) -> dict[str, Any]:
         cost = self.cost
@@ -54,6 +61,7 @@ class Plan:
                 "exact_trainings": self.exact.trained * self.job.game.replicates,
                 "exact_seconds_estimate": self.exact_seconds,
                 "memory_estimate": self.memory,
+                "models_put_together": self.models,
             },
         }
 
@@ -89,6 +97,26 @@ class _Sketch:
         raise _EnoughError
 
 
+class _TraceSketch:
+    """Stands in for a recorded run: notes which models a gradient method puts together and evaluates."""
+
+    def __init__(self, n: int, rounds: int) -> None:
+        self.n = n
+        self.rounds = rounds
+        self.weights = np.full(n, 1 / n)
+        self.models: set[tuple[int, int]] = set()
+
+    def whole_run(self, masks: Sequence[int]) -> NDArray[np.float64]:
+        return self.round(0, masks)
+
+    def round(self, t: int, masks: Sequence[int]) -> NDArray[np.float64]:
+        self.models.update((t, mask) for mask in masks)
+        return np.array([mask.bit_count() / self.n for mask in masks])
+
+    def loss_drops(self) -> NDArray[np.float64]:
+        return np.zeros((self.rounds, self.n))
+
+
 def check_method(job: Job) -> None:
     """Refuses a method, an option or a budget that cannot be, before anything is trained or written."""
     ask, n = job.ask, job.scenario.n
@@ -115,6 +143,7 @@ def make_plan(job: Job, store: UtilityStore | None) -> Plan:
         stored = len(set.intersection(*known))
         left = [[mask for mask in masks if mask not in found] for found in known]
         passes = sum(cost_of(scenario, training, missing).passes for missing in left)
+    models = _put_together(job)
     speed = seconds_per_pass(scenario, job.game.learner, training, job.device, masks)
     of_all = speed  # many coalitions are faster together than a few
     if coalitions < 1 << scenario.n:
@@ -126,9 +155,10 @@ def make_plan(job: Job, store: UtilityStore | None) -> Plan:
         stored=stored,
         cost=cost,
         exact=everything,
-        seconds=speed * passes,
+        seconds=speed * passes + of_all * models * len(scenario.test),
         exact_seconds=of_all * everything.passes * replicates,
         memory=_memory(job, cost),
+        models=models,
     )
 
 
@@ -150,6 +180,8 @@ def plan_lines(plan: Plan) -> list[str]:
         + f"; local trainings of clients: {count(cost.client_trainings * replicates)} ({cost.first_round} in "
         f"round 1, shared by all, then {count(cost.per_later_round)} in each of {plural(cost.rounds - 1, 'round')})."
     )
+    if plan.models:
+        lines.append(f"Models put together from its updates and evaluated: about {count(plan.models)}.")
     lines.append(f"Time: about {duration(plan.seconds)} on {job.device}, estimated from a short measurement.")
     if plan.coalitions < 1 << job.scenario.n:
         lines.append(
@@ -177,6 +209,16 @@ def _asked(job: Job) -> tuple[list[int] | None, int]:
     return masks, len(sketch.asks)
 
 
+def _put_together(job: Job) -> int:
+    """How many models a gradient method evaluates besides the training that it records."""
+    method = ESTIMATORS.get(job.ask.method)
+    if method is None or method.view is None:
+        return 0
+    sketch = _TraceSketch(job.scenario.n, job.game.training.rounds)
+    method.view(sketch, np.random.default_rng(job.ask.seed), **job.ask.options)
+    return len(sketch.models)
+
+
 def _is_exact(job: Job) -> bool:
     """Whether all coalitions are asked for."""
     method, n = ESTIMATORS.get(job.ask.method), job.scenario.n
@@ -192,16 +234,9 @@ def _spread(n: int) -> list[int]:
 
 def _memory(job: Job, cost: Cost) -> int | None:
     """An upper estimate of what models and data take, for learners that say what a model takes."""
-    from fedvalue.learners.memory import row_cost
-
     session: Any = job.game.learner.session(job.scenario, job.game.training, job.device, job.ask.memory)
-    module, x = getattr(session, "module", None), getattr(session, "x", None)
-    if module is None or x is None:
+    if not hasattr(session, "memory"):
         return None
-    training = job.game.training
-    batch = max(map(len, job.scenario.clients)) if training.algorithm == "fedsgd" else training.batch
-    held, trained = row_cost(module, x[:1], batch)
     rows = max(1, cost.first_round, min(session.rows, cost.per_later_round))
-    chunk = min(rows, getattr(session, "chunk", rows))
     data = [*job.scenario.clients, job.scenario.test]
-    return int(rows * held + chunk * trained + sum(part.x.nbytes + part.y.nbytes for part in data))
+    return int(session.memory(rows)) + sum(part.x.nbytes + part.y.nbytes for part in data)

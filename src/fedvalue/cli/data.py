@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
     from fedvalue.scenarios import Scenario
 
-__all__ = ["app", "parse_options"]
+__all__ = ["app", "parse_options", "usual_partition"]
 
 app = typer.Typer(help="Scenarios: who the clients are, and where their data lies.", no_args_is_help=True)
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII = " .:-=+*#%@"
 _WIDEST = 24  # classes shown one by one; more are shown in groups
+OF_COMMANDS = ("name", "clients", "partition", "samples", "seed", "data_dir")
 
 DataDir = Annotated[
     Path | None,
@@ -75,7 +76,8 @@ def show(
     name: Annotated[str, typer.Argument(help="A scenario; `fedvalue data ls` lists them.")],
     clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
     partition: Annotated[
-        str | None, typer.Option(help="Who gets which rows, such as size+label-flip.")
+        str | None,
+        typer.Option(help="Who gets which rows, such as size+label-flip. [default: the data's own, or size]"),
     ] = None,
     samples: Annotated[int | None, typer.Option(help="Rows per client on average.")] = None,
     test_size: Annotated[int | None, typer.Option(help="Number of test rows.")] = None,
@@ -91,13 +93,13 @@ def show(
     """Show the clients of a scenario: samples, labels, fingerprint."""
     from fedvalue.scenarios import load_scenario
 
-    options = parse_options(option or ())
+    options = parse_options(option or (), (*OF_COMMANDS, "test_size", "test_parts"))
     if label is not None:
         options["label"] = label
     scenario = load_scenario(
         name,
         clients=clients,
-        partition=partition,
+        partition=usual_partition(name, partition),
         samples=samples,
         test_size=test_size,
         test_parts=test_parts,
@@ -111,18 +113,31 @@ def show(
         _print(scenario)
 
 
-def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """name=value pairs with numbers, true, false and none as such.
+def usual_partition(scenario: str, asked: str | None) -> str | None:
+    """What commands use where none is asked for: the data's own, or clients of different size."""
+    from fedvalue.scenarios import SCENARIOS
+
+    entry = SCENARIOS.get(scenario)
+    return asked or (entry and (entry.natural or "size")) or None
+
+
+def parse_options(pairs: Sequence[str], of_command: Collection[str] = OF_COMMANDS) -> dict[str, Any]:
+    """name=value pairs with numbers, true, false and none as such; not those that the command has itself.
 
     >>> parse_options(["alpha=0.1", "flippers=2", "keep-occupation=false", "label=income"])
     {'alpha': 0.1, 'flippers': 2, 'keep_occupation': False, 'label': 'income'}
     """
-    found = {}
+    found: dict[str, Any] = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign or not name.strip():
             raise ScenarioError(f"An option is written name=value, such as alpha=0.1. Got {pair!r}.")
-        found[name.strip().replace("-", "_")] = _parsed(text.strip())
+        key = name.strip().replace("-", "_")
+        if key in of_command:
+            raise ScenarioError(f"{key!r} is an option of the command, not of the scenario. Got {pair!r}.")
+        if key in found:
+            raise ScenarioError(f"The option {key!r} was given twice.")
+        found[key] = _parsed(text.strip())
     return found
 
 

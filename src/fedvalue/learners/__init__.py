@@ -27,7 +27,10 @@ LEARNERS: dict[str, str] = {
 
 
 def make_learner(model: str | Learner | Callable[..., Any]) -> Learner:
-    """A learner by name, by 'package.module:factory', by a function scenario → nn.Module, or as it is."""
+    """A learner by name, by 'package.module:factory', by a function scenario → nn.Module, or as it is.
+
+    The class of a module is such a function, too; one that takes nothing is called with nothing.
+    """
     if hasattr(model, "session"):
         return cast(Learner, model)
     if isinstance(model, str):
@@ -51,10 +54,11 @@ def _own_factory(path: str) -> Callable[..., Any]:
     module, _, name = path.partition(":")
     try:
         factory = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever the user's own module raises
         raise InputError(
-            f"The model {path!r} cannot be imported: {error}. It must be package.module:factory, where factory "
-            "takes the scenario and returns an nn.Module, and the module must be on the Python path."
+            f"The model {path!r} cannot be imported: {type(error).__name__}: {error}. It must be "
+            "package.module:factory, where factory takes the scenario (or nothing) and returns an nn.Module, and "
+            "the module must be on the Python path."
         ) from error
     if not callable(factory):
         raise InputError(f"The model {path!r} must be a function scenario → nn.Module.")

@@ -94,10 +94,15 @@ class LeastSquaresSession:
         self.test_x = np.ascontiguousarray((test_x - self.centre_x).T)
         self.test_y = torch.from_numpy(scenario.test.y.astype(np.float64))
         self.parts = {name: torch.from_numpy(rows) for name, rows in scenario.test_parts.items()}
-        affordable = (memory or available_memory(self.device)) // (8 * 4 * self.moments[0].size)
+        self.solve_bytes = int(8 * 4 * self.moments[0].size)
+        affordable = (memory or available_memory(self.device)) // self.solve_bytes
         self.solved_at_once = int(np.clip(affordable, 1, _SOLVED_AT_ONCE))
         self.measured_at_once = max(1, _MEASURED_AT_ONCE // self.test_x.shape[1])
         self.rows = self.solved_at_once * self.n
+
+    def memory(self, rows: int) -> int:
+        """An upper estimate of the bytes that so many local trainings side by side take."""
+        return rows * self.n + min(rows, self.solved_at_once) * self.solve_bytes
 
     def initial(self) -> Contributors:
         return np.zeros((1, self.n), dtype=bool)

@@ -85,7 +85,7 @@ def cnn(scenario: Scenario) -> nn.Module:
     if len(shape) != 3:
         raise InputError(
             f"The model 'cnn' needs images (channels, height, width). This scenario has features of shape "
-            f"{shape}; use 'mlp'."
+            f"{shape}; use {'text-mean or lstm' if scenario.vocabulary else repr('mlp')}."
         )
     channels, height, width = shape
     pool, large, small = (4, 8, 4) if min(height, width) >= 16 else (2, 4, 2)

@@ -23,7 +23,7 @@ from fedvalue.identity import fingerprint
 from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.models import MODELS, ModelFactory, PooledConv2d
 from fedvalue.learners.scores import scores
-from fedvalue.learners.torch_checks import can_be_stacked, check_module
+from fedvalue.learners.torch_checks import can_be_stacked, check_module, make_module
 from fedvalue.learners.torch_steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch_updates import loss_drops, step
 from fedvalue.scenarios.base import Scenario
@@ -79,7 +79,7 @@ class TorchLearner:
         factory = MODELS[self.model] if isinstance(self.model, str) else self.model
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return check_module(factory(scenario), scenario)
+            return check_module(make_module(factory, scenario), scenario)
 
 
 class TorchSession:
@@ -113,10 +113,13 @@ class TorchSession:
             memory or available_memory(device)
         ) // 2  # one for models that wait, one for those in training
         most = (_ROWS_IN_WAVE, _ROWS_IN_TRAINING) if device == "cpu" else (half, half)
-        held, trained = row_cost(self.module, self.x[:1], self._widest_batch())
-        self.rows, self.chunk = (
-            max(1, min(m, half // c)) for m, c in zip(most, (held, trained), strict=True)
-        )
+        self.cost = row_cost(self.module, self.x[:1], self._widest_batch())
+        self.rows, self.chunk = (max(1, min(m, half // c)) for m, c in zip(most, self.cost, strict=True))
+
+    def memory(self, rows: int) -> int:
+        """An upper estimate of the bytes that so many local trainings side by side take."""
+        held, trained = self.cost
+        return rows * held + min(rows, self.chunk) * trained
 
     def initial(self) -> TorchStack:
         # Parameters that the user has frozen are part of the module, like buffers.
@@ -148,7 +151,7 @@ class TorchSession:
         return averaged
 
     def local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
-        with self._torch_precision():
+        with self._on_device():
             return self._local(stack, owners, t)
 
     def _local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
@@ -174,7 +177,7 @@ class TorchSession:
         samples = self.chunk * self._widest_batch() // chunk
         for start in range(0, count, chunk):
             part = {name: tensor[start : start + chunk] for name, tensor in stack.items()}
-            with self._torch_precision():
+            with self._on_device():
                 outputs = self._outputs(part, min(samples, _TEST_CHUNK))
             found += scores(outputs, self.test_y, self.scenario.task, self.parts)
         return found
@@ -228,16 +231,21 @@ class TorchSession:
                 yield rows[start : start + self.chunk]
 
     @contextmanager
-    def _torch_precision(self) -> Iterator[None]:
-        """Our convolutions are matrix products on CUDA; they get the precision that torch's own have there.
+    def _on_device(self) -> Iterator[None]:
+        """On CUDA, makes the device the current one, which streams and graphs belong to.
 
-        That is TF32, unless `torch.backends.cudnn.allow_tf32` says otherwise. Other models stay in float32.
+        Our convolutions are matrix products there; they get the precision that torch's own have. That is
+        TF32, unless `torch.backends.cudnn.allow_tf32` says otherwise. Other models stay in float32.
         """
+        if not self.device.startswith("cuda"):
+            yield
+            return
         before = torch.backends.cuda.matmul.allow_tf32
-        if self.convolves and self.device.startswith("cuda"):
+        if self.convolves:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32
         try:
-            yield
+            with torch.cuda.device(self.device):
+                yield
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
 

@@ -137,9 +137,13 @@ class XGBoostSession:
         self.matrices: dict[int, Any] = {}
         self.test_y = torch.from_numpy(scenario.test.y)
         self.parts = {name: torch.from_numpy(rows) for name, rows in scenario.test_parts.items()}
-        per_row = 4 * self.outputs * sum(len(x) for x in self.features.values()) + 100_000
+        self.row_bytes = 4 * self.outputs * sum(len(x) for x in self.features.values()) + 100_000
         budget = memory or available_memory(self.device)
-        self.rows = int(np.clip(budget // per_row, 1, _ROWS))
+        self.rows = int(np.clip(budget // self.row_bytes, 1, _ROWS))
+
+    def memory(self, rows: int) -> int:
+        """An upper estimate of the bytes that so many local trainings side by side take."""
+        return rows * self.row_bytes
 
     def initial(self) -> list[Ensemble]:
         return [()]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._changes import Party, Setting, riders
-from fedvalue.scenarios._checks import stream, unknown
+from fedvalue.scenarios._checks import stream, unknown, whole
 from fedvalue.scenarios.base import CLASSIFICATION, Dataset, Scenario
 from fedvalue.scenarios.partition import PARTITIONS, Partition, Rows, parse, same, shares, subset
 
@@ -230,7 +230,8 @@ def _test_rows(pool: Pool, ask: Ask) -> Rows:
 
 def _test_parts(pool: Pool, ask: Ask, rows: Rows) -> dict[str, Rows]:
     if ask.test_parts:
-        cut = same(pool.test_labels[rows], ask.test_parts, stream(ask.seed, "test parts"))
+        count = whole("test_parts", ask.test_parts, 0, len(rows))
+        cut = same(pool.test_labels[rows], count, stream(ask.seed, "test parts"))
         return {f"part-{i}": part for i, part in enumerate(cut)}
     if pool.test_groups is None:
         return {}

@@ -103,6 +103,11 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
     delimiter = max(_DELIMITERS, key=first.count)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     header = [name.strip() for name in next(lines, [])]
+    if "" in header:
+        raise ScenarioError(
+            f"{path}: column {header.index('') + 1} has no name. If it numbers the rows, as some programs "
+            "write it, leave it out; otherwise name it."
+        )
     if len(set(header)) != len(header):
         raise ScenarioError(f"{path} has columns of the same name: {header}.")
     rows: list[list[str]] = []

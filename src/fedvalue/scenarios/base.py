@@ -100,10 +100,13 @@ class Scenario:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with any array, test part or the kind of task; not with names and details."""
+        """Changes with any array, test part or the kind of task; not with names and details.
+
+        Made of the parties' fingerprints, so that who knows only those (a server) finds the same one.
+        """
         return fingerprint(
-            [(c.x, c.y) for c in self.clients],
-            (self.test.x, self.test.y),
+            [c.fingerprint for c in self.clients],
+            self.test.fingerprint,
             dict(self.test_parts),
             (self.task, self.classes, self.vocabulary),
         )[0]

@@ -39,6 +39,8 @@ __all__ = ["build"]
 
 _MOST_CLASSES = 20  # whole numbers with more different values are taken for quantities
 _MOST_CATEGORIES = 1000  # a text column with more is a name or a number of a record, not a feature
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_MISSING = ("", "nan", "na", "n/a", "<na>", "null")  # what programs write where there is nothing
 
 
 def build(
@@ -150,9 +152,11 @@ def _arrays(paths: list[Path], label: str) -> tuple[Columns, NDArray[Any], list[
                 f"All files must have features of one shape. {paths[0].name} has {shape}, "
                 f"{path.name} has {x.shape[1:]}."
             )
-        rows = np.flatnonzero(~np.isfinite(x).all(axis=tuple(range(1, x.ndim))))
+        rows = np.flatnonzero(~_usable(x).all(axis=tuple(range(1, x.ndim))))
         if rows.size:
-            raise ScenarioError(f"{path}, row {rows[0] + 1}: 'x' holds NaN or infinite numbers.")
+            raise ScenarioError(
+                f"{path}, row {rows[0] + 1}: 'x' holds NaN, infinite numbers or some beyond float32."
+            )
         _check_labels(path, label, y)
     x = np.concatenate([x.astype(np.float64) for x, _ in read])
     return {"x": x}, _merged([y for _, y in read]), [len(y) for _, y in read]
@@ -191,7 +195,8 @@ def _feature(name: str, tables: Sequence[Table], clients: int) -> NDArray[Any]:
     parsed = [numbers(table.columns[name]) for table in tables]
     good = np.concatenate([np.isfinite(values) for values in parsed[:clients]])
     cells = [_texts(table.columns[name]) for table in tables]
-    filled = np.concatenate([values != "" for values in cells[:clients]])
+    filled = ~_missing(np.concatenate(cells[:clients]))
+    _refuse_decimal_commas(name, tables, cells)
     # Mostly numbers: the rest are missing or mistyped, and a category per number would hide it.
     if not good.size or 2 * good.sum() <= max(filled.sum(), 1):
         categories = len(np.unique(np.concatenate(cells[:clients])))
@@ -202,13 +207,34 @@ def _feature(name: str, tables: Sequence[Table], clients: int) -> NDArray[Any]:
             )
         return np.concatenate(cells)
     for table, values, cell in zip(tables, parsed, cells, strict=True):
-        bad = np.flatnonzero(~np.isfinite(values))
+        bad = np.flatnonzero(~_usable(values))
         if bad.size:
             raise ScenarioError(
                 f"{table.path}, row {bad[0] + 1}: column {name!r} holds numbers, but here {str(cell[bad[0]])!r}; "
-                f"{bad.size} such cells in this file. Fill them or leave these rows out."
+                f"{bad.size} cells of this file are no numbers within float32. Fill them or leave these rows out."
             )
     return np.concatenate(parsed)
+
+
+def _refuse_decimal_commas(name: str, tables: Sequence[Table], cells: Sequence[NDArray[Any]]) -> None:
+    for table, texts in zip(tables, cells, strict=True):
+        written = [bool(_DECIMAL_COMMA.fullmatch(text)) for text in texts.tolist()]
+        if texts.size and all(written):
+            raise ScenarioError(
+                f"{table.path}: column {name!r} holds numbers with a decimal comma, such as {str(texts[0])!r}. "
+                "Write them with a point."
+            )
+
+
+def _usable(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Finite also as float32. One number beyond it would make the spread infinite and all others 0."""
+    fine: NDArray[np.bool_] = np.abs(values) <= np.finfo(np.float32).max
+    return fine
+
+
+def _missing(texts: NDArray[Any]) -> NDArray[np.bool_]:
+    """Cells that are empty, or say so."""
+    return np.isin(np.char.lower(texts), _MISSING)
 
 
 def _texts(values: NDArray[Any]) -> NDArray[Any]:
@@ -218,13 +244,12 @@ def _texts(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _check_labels(path: Path, label: str, values: NDArray[Any]) -> None:
-    empty = values == "" if values.dtype.kind != "f" else np.isnan(values)
-    nan = np.isin(np.char.lower(values), ["nan"]) if values.dtype.kind != "f" else empty
-    rows = np.flatnonzero(empty | nan | np.isinf(numbers(values)))
+    absent = _missing(values) if values.dtype.kind != "f" else np.isnan(values)
+    rows = np.flatnonzero(absent | np.isinf(numbers(values)))
     if rows.size:
         raise ScenarioError(
-            f"{path}, row {rows[0] + 1}: the label {label!r} is missing or not finite; {rows.size} such rows "
-            "in this file. Fill them or leave these rows out."
+            f"{path}, row {rows[0] + 1}: the label {label!r} is missing or not finite, {str(values[rows[0]])!r}; "
+            f"{rows.size} such rows in this file. Fill them or leave these rows out."
         )
 
 

@@ -19,6 +19,11 @@ TRAINERS: dict[str, str] = {
 def make_trainer(trainer: str | Trainer, **options: Any) -> Trainer:
     """A trainer by name, with its options, or as it is."""
     if not isinstance(trainer, str):
+        if options:
+            raise InputError(
+                f"The options {', '.join(options)} go with the name of a trainer. Got a "
+                f"{type(trainer).__name__}, which was made before: give them there."
+            )
         return trainer
     if trainer not in TRAINERS:
         near = get_close_matches(trainer, TRAINERS, n=1)

@@ -13,7 +13,14 @@ from fedvalue.learners.base import AveragingSession, Learner, Session, Stack
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios.base import Scenario
 from fedvalue.trainers.base import Trace
-from fedvalue.training import Training, canonical_masks, data_weights, first_round, later_rounds, waves
+from fedvalue.training import (
+    Training,
+    canonical_masks,
+    first_round,
+    later_rounds,
+    recorded_rounds,
+    waves,
+)
 
 __all__ = ["LocalTrainer", "choose_device"]
 
@@ -78,17 +85,10 @@ class LocalTrainer:
             )
         began = time.perf_counter()
         session = self._opened(scenario, learner, training).session
-        clients = tuple(i for i, data in enumerate(scenario.clients) if len(data))
-        weights = data_weights(scenario, [clients])
-        model, starts, local_models = session.initial(), [], []
-        for t in range(1, training.rounds + 1):
-            trained = session.local(session.take(model, [0] * len(clients)), clients, t)
-            starts.append(model)
-            local_models.append(trained)
-            model = session.average(trained, [0] * len(clients), weights)
+        clients, starts, local_models, end = recorded_rounds(session, scenario, training.rounds)
         seconds = time.perf_counter() - began
-        recorded = tuple(starts), tuple(local_models)
-        return Trace(cast(AveragingSession, session), clients, *recorded, model, seconds)
+        of_rounds = tuple(starts), tuple(local_models)
+        return Trace(cast(AveragingSession, session), clients, *of_rounds, end, seconds)
 
     def _opened(self, scenario: Scenario, learner: Learner, training: Training) -> _Open:
         key = (scenario.fingerprint, learner, training)
@@ -99,22 +99,30 @@ class LocalTrainer:
 
 
 def choose_device(wanted: str) -> str:
-    """'auto' is CUDA where there is one, then Apple's MPS, then the CPU."""
+    """'auto' is CUDA where there is one, then Apple's MPS, then the CPU; 'cuda:1' is the second of several."""
     import torch
 
     if wanted == "auto":
         if torch.cuda.is_available():
             return "cuda"
         return "mps" if torch.backends.mps.is_available() else "cpu"
-    kind = wanted.split(":")[0]
-    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if kind not in present:
-        raise InputError(f"The device must be auto, cpu, cuda or mps. Got {wanted!r}.")
+    kind, numbered, number = wanted.partition(":")
+    cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    present = {"cpu": 1, "cuda": cuda, "mps": int(torch.backends.mps.is_available())}
+    if kind not in present or (numbered and not number.isdecimal()):
+        raise InputError(
+            f"The device must be auto, cpu, cuda or mps. Got {wanted!r}. One of several is written cuda:1."
+        )
     if not present[kind]:
         raise InputError(
             f"The device {wanted!r} was asked for and this machine has none. Use --device auto or cpu."
         )
-    return wanted
+    if numbered and int(number) >= present[kind]:
+        raise InputError(
+            f"The device {wanted!r} was asked for and this machine has {present[kind]} of that kind, counted "
+            f"from 0. Use a smaller number, or --device auto."
+        )
+    return wanted if kind == "cuda" else kind  # cpu:0 is the CPU
 
 
 def _outcomes(
