@@ -63,7 +63,7 @@ FLOW = [
     "estimators",
     "ledger run",
     "fedvalue",
-    "report experiment",
+    "report experiments",
     "cli",
 ]
 PLACE = {room: level for level, rooms in enumerate(FLOW) for room in rooms.split()}

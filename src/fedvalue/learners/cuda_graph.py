@@ -6,7 +6,9 @@ CUDA the step is recorded once as a graph and replayed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -14,6 +16,18 @@ from torch import Tensor
 __all__ = ["StepRunner"]
 
 _WARM_UP = 2  # steps that run as they are: libraries and the optimiser allocate their state in them
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """An older graph that is found to be garbage while another is recorded gives back memory: that breaks it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class StepRunner:
@@ -42,7 +56,7 @@ class StepRunner:
         now_index, now_weight = index[:, 0].contiguous(), weight[:, 0].contiguous()
         graph = torch.cuda.CUDAGraph()
         pool = None if self._last is None else self._last.pool()
-        with torch.cuda.graph(graph, pool=pool):  # records, does not run
+        with _no_garbage_collection(), torch.cuda.graph(graph, pool=pool):  # records, does not run
             step(now_index, now_weight)
         for s in range(_WARM_UP, steps):
             now_index.copy_(index[:, s])
