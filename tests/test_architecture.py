@@ -63,6 +63,7 @@ FLOW = [
     "estimators",
     "ledger run",
     "fedvalue",
+    "flower",
     "report experiments",
     "cli",
 ]

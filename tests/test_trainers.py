@@ -40,9 +40,17 @@ from fedvalue.training import Training, canonical_masks, data_weights, waves
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+
+def flower(memory: int | None) -> Trainer:
+    from flower_fakes import FakeFederation
+
+    return FakeFederation(memory)
+
+
 # name → a fresh trainer, with the given bound on memory
 BACKENDS: dict[str, Callable[[int | None], Trainer]] = {
     "local": lambda memory: LocalTrainer("cpu", memory),
+    "flower": flower,
 }
 
 # Clients 0 to 2 have data, 3 and 4 have none, 5 is a copy of 1.
@@ -93,6 +101,10 @@ class Conforming:
 def conforming(backend: str, case: str) -> Conforming:
     if case == "xgboost":
         pytest.importorskip("xgboost", reason="needs the extra xgboost")
+    if backend == "flower":
+        pytest.importorskip("flwr", reason="needs the extra flower")
+        if case in ("least squares", "xgboost"):
+            pytest.skip("models in a Flower federation are sets of named arrays")
     return Conforming(backend, case)
 
 
@@ -303,17 +315,32 @@ class TestLocalTrainer:
         with pytest.raises(InputError, match=r"must be auto, cpu, cuda or mps. Got 'tpu'"):
             choose_device("tpu")
 
+    def test_numbered_devices(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        assert [choose_device(name) for name in ("cuda", "cuda:1", "cpu:0")] == ["cuda", "cuda:1", "cpu"]
+        for absent, says in {
+            "cuda:9": r"'cuda:9' was asked for and this machine has 2 of that kind, counted from 0",
+            "cpu:1": r"has 1 of that kind",
+            "cuda:": r"Got 'cuda:'. One of several is written cuda:1",
+            "cuda:x": r"Got 'cuda:x'",
+        }.items():
+            with pytest.raises(InputError, match=says):
+                choose_device(absent)
+
     def test_unknown_trainers_are_answered_with_the_known_ones(self) -> None:
         with pytest.raises(
-            InputError, match=r"Unknown trainer 'locl'. Did you mean 'local'\? Trainers: local"
+            InputError, match=r"Unknown trainer 'locl'. Did you mean 'local'\? Trainers: local, flower"
         ):
             make_trainer("locl")
-        with pytest.raises(InputError, match=r"Unknown trainer 'spaceship'. Trainers: local"):
+        with pytest.raises(InputError, match=r"Unknown trainer 'spaceship'. Trainers: local, flower"):
             FederatedGame(digits(), trainer="spaceship")
 
     def test_a_trainer_of_ones_own_is_taken_as_it_is(self) -> None:
         mine = LocalTrainer("cpu")
         assert FederatedGame(digits(), trainer=mine).trainer is mine
+        with pytest.raises(InputError, match=r"options device, memory go with the name.*LocalTrainer"):
+            FederatedGame(digits(), trainer=mine, device="cpu", memory=1)
 
 
 # Which client has which data: 0 stands for none, equal numbers for equal data.

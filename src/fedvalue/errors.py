@@ -7,6 +7,7 @@
     │   ├── BudgetError       the budget is below what the method needs
     │   └── ScenarioError     the data: unknown scenario, missing files, arrays that cannot be used
     ├── UtilityError          one coalition could not be evaluated; the others are kept
+    │   └── UnavailableError  clients of a federation did not answer; what needs them is missing
     ├── StoreError            the store cannot be opened, read or written
     └── MissingExtraError     an optional dependency is not installed
 
@@ -14,6 +15,8 @@ A message says what was expected, what came, and what to do.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 __all__ = [
     "BudgetError",
@@ -25,6 +28,7 @@ __all__ = [
     "MissingExtraError",
     "ScenarioError",
     "StoreError",
+    "UnavailableError",
     "UtilityError",
 ]
 
@@ -64,11 +68,22 @@ class UtilityError(FedvalueError):
         self.coalition = coalition
 
 
+class UnavailableError(UtilityError):
+    """Clients of a federation were needed and did not answer, or not as they must.
+
+    `reasons` says why for each client number.
+    """
+
+    def __init__(self, message: str, coalition: tuple[int, ...], reasons: Mapping[int, str]) -> None:
+        super().__init__(message, coalition)
+        self.reasons = dict(reasons)
+
+
 class StoreError(FedvalueError):
     """The store cannot be opened, read or written."""
 
 
-class MissingExtraError(FedvalueError, ImportError):
+class MissingExtraError(FedvalueError, ModuleNotFoundError):
     """An optional dependency is needed for this and is not installed."""
 
 

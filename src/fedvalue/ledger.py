@@ -18,7 +18,8 @@ from fedvalue.store import UtilityStore
 
 __all__ = ["Ledger"]
 
-_COMMIT_SECONDS = 0.01  # finished outcomes wait at most this long before they are written
+_COMMIT_SECONDS = 0.01  # finished outcomes that come at once are written together, this often
+_DEAR_SECONDS = 0.1  # what took this long is written at once: the next one may be long in coming
 
 
 class Ledger:
@@ -124,7 +125,8 @@ class Ledger:
             for mask, outcome in self.game.evaluate(missing, replicate):
                 self._remember(mask, outcome, replicate)
                 unwritten.append((mask, outcome))
-                if self.store is not None and time.monotonic() - written >= _COMMIT_SECONDS:
+                due = outcome.seconds >= _DEAR_SECONDS or time.monotonic() - written >= _COMMIT_SECONDS
+                if self.store is not None and due:
                     self.store.append(self.game.id, unwritten, replicate)
                     unwritten, written = [], time.monotonic()
                 self.report(sum(map(len, self.known)), total)

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedvalue._version import __version__
-from fedvalue.cli import compare, data, methods, reproduce, run, store, value
+from fedvalue.cli import compare, data, flower, methods, reproduce, run, store, value
 from fedvalue.cli._console import complain
 from fedvalue.errors import FedvalueError, InputError
 
@@ -53,6 +53,7 @@ app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
+app.add_typer(flower.app, name="flower")
 
 
 def _print_version(wanted: bool) -> None:

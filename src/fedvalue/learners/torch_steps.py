@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from fedvalue.learners.cpu_adam import FusedAdam
 from fedvalue.learners.cuda_graph import StepRunner
 from fedvalue.learners.stacked_linear import StackedLinear, column_major
 from fedvalue.training import Training
@@ -119,5 +120,6 @@ class LocalSteps:
             from fedvalue.learners.cuda_adam import StackAdam
 
             return StackAdam(parameters, rules.rate)
-        fused = self.x.device.type != "mps"
-        return torch.optim.Adam(parameters, lr=rules.rate, fused=fused, capturable=self.x.is_cuda)
+        if self.x.device.type == "cpu":
+            return FusedAdam(parameters, rules.rate)
+        return torch.optim.Adam(parameters, lr=rules.rate, fused=self.x.is_cuda, capturable=self.x.is_cuda)

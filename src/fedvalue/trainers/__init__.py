@@ -13,6 +13,7 @@ __all__ = ["TRAINERS", "make_trainer"]
 
 TRAINERS: dict[str, str] = {
     "local": "fedvalue.trainers.local:LocalTrainer",
+    "flower": "fedvalue.trainers.flower:FlowerTrainer",
 }
 
 

@@ -1,0 +1,127 @@
+"""A valuation in a real federation against one plain training, and against coalition after coalition.
+
+SuperLink and SuperNodes run as processes on the loopback interface. All three are measured in one ServerApp, so
+in the same deployment, and without what they share (starting processes, asking who is who):
+
+    plain       one FedAvg training of all clients
+    valuation   all coalitions of the method, advancing together
+    one by one  the same coalitions, each trained by itself
+
+    python bench/federation.py [--clients 3 6] [--rounds 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from _table import table
+from fedvalue.flower.demo import lay_out, start
+from fedvalue.flower.processes import Federation
+from fedvalue.scenarios import load_scenario
+
+METHODS = {3: ("exact", 0), 6: ("ipss", 8)}
+BARS = {"valuation / plain": "≤ 2.5", "one by one / valuation": "≥ 5", "message rounds − rounds": "0"}
+RULES = {"rounds": 2, "epochs": 2, "batch": 32, "rate": 0.01}
+LONGEST = 1500.0
+
+SERVER = '''
+"""Measures three ways to train the coalitions that a method asks for."""
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from flwr.serverapp import ServerApp
+
+import fedvalue as fv
+from fedvalue.federation import FederatedGame
+from fedvalue.flower.settings import Settings
+from fedvalue.scenarios.base import Dataset
+from fedvalue.trainers.flower import FlowerTrainer
+from fedvalue.trainers.flower_clients import remote_scenario
+from fedvalue.trainers.flower_nodes import Roster
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid, context):
+    config = context.run_config
+    settings = Settings.from_config(config, ("task", "classes", "test"))
+    with np.load(config["test"]) as file:
+        test = Dataset(file["x"], file["y"])
+    roster = Roster.gather(grid, settings.clients, settings.patience)
+    scenario = remote_scenario(roster.reports, test, config["task"], config["classes"])
+    everyone = (1 << scenario.n) - 1
+    asked = []
+
+    class Game(FederatedGame):
+        def evaluate(self, masks, replicate=0):
+            asked.extend(masks)
+            return super().evaluate(masks, replicate)
+
+    def measured(work):
+        trainer = FlowerTrainer(grid, roster)
+        game = Game(scenario, settings.model, settings.training, trainer=trainer)
+        began = time.perf_counter()
+        work(game)
+        return time.perf_counter() - began, trainer.message_rounds
+
+    found = {"plain": measured(lambda game: list(game.evaluate([everyone])))}
+    asked.clear()
+    found["valuation"] = measured(lambda game: fv.value(game, settings.method, settings.budget))
+    found["coalitions"] = len(asked)
+    each = [measured(lambda game: list(game.evaluate([mask]))) for mask in list(asked) if mask]
+    found["one by one"] = [sum(column) for column in zip(*each)]
+    settings.out.mkdir(parents=True, exist_ok=True)
+    part = settings.out / "bench.part"
+    part.write_text(json.dumps(found))
+    part.replace(settings.out / "bench.json")
+'''
+
+
+def measured(clients: int, rounds: int) -> dict[str, object]:
+    """One row of the table."""
+    method, budget = METHODS[clients]
+    scenario = load_scenario("digits", clients=clients)
+    with tempfile.TemporaryDirectory(prefix="fedvalue-bench-") as folder:
+        home = Path(folder)
+        app = lay_out(home, scenario, {**RULES, "rounds": rounds, "method": method, "budget": budget})
+        (app / "valuation" / "server_app.py").write_text(SERVER, encoding="utf-8")
+        with Federation(home) as federation:
+            start(federation, scenario)
+            run = federation.submit(app, {})
+            result = federation.wait_for(run, [home / "out" / "bench.json"], LONGEST)
+            found = json.loads(result.read_text(encoding="utf-8"))
+    plain, valuation, each = (found[key] for key in ("plain", "valuation", "one by one"))
+    return {
+        "nodes": clients,
+        "method": f"{method} ({found['coalitions']} coalitions)",
+        "plain s": f"{plain[0]:.1f}",
+        "valuation s": f"{valuation[0]:.1f}",
+        "one by one s": f"{each[0]:.1f}",
+        "valuation / plain": f"{valuation[0] / plain[0]:.2f}",
+        "one by one / valuation": f"{each[0] / valuation[0]:.1f}",
+        "message rounds − rounds": valuation[1] - rounds,
+        "rounds one by one": each[1],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clients", type=int, nargs="+", default=[3, 6], choices=METHODS)
+    parser.add_argument("--rounds", type=int, default=2)
+    chosen = parser.parse_args()
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {chosen.rounds} rounds")
+    rows = [measured(clients, chosen.rounds) for clients in chosen.clients]
+    print(table(list(rows[0]), [[str(cell) for cell in row.values()] for row in rows]))
+    print("Bars:", ", ".join(f"{name} {bar}" for name, bar in BARS.items()))
+
+
+if __name__ == "__main__":
+    main()

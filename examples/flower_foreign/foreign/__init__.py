@@ -1,0 +1,1 @@
+"""A Flower app with a model, data and training of its own."""

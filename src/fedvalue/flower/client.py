@@ -1,0 +1,169 @@
+"""The client's side: a Flower ClientApp that trains stacks of models on this party's own data.
+
+It answers three kinds of messages and no others. Only parameters, sizes and fingerprints leave it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+
+from fedvalue.errors import InputError
+from fedvalue.learners import make_learner
+from fedvalue.learners.base import Learner, Session
+from fedvalue.scenarios.base import Dataset, Scenario
+from fedvalue.trainers.flower_clients import Part, Report
+from fedvalue.trainers.flower_session import from_arrays, to_arrays
+from fedvalue.trainers.flower_stacks import learner_digest
+from fedvalue.trainers.flower_wire import (
+    ARRAYS,
+    CONFIG,
+    EVALUATE,
+    METRICS,
+    PROTOCOL,
+    QUERY,
+    TRAIN,
+    ConfigRecord,
+    Message,
+    MetricRecord,
+    RecordDict,
+    from_record,
+    settings_of,
+    shapes_of,
+    to_record,
+    whole,
+)
+from fedvalue.training import Training
+
+__all__ = ["Party", "add_to", "answer", "client_app"]
+
+
+@dataclass(frozen=True)
+class Party:
+    """What one node has: rows to train on, rows held out for evaluation (if any), and who it is.
+
+    `position` is its number among the clients, −1 where it has none and the name decides.
+    """
+
+    train: Dataset
+    held_out: Dataset | None = None
+    name: str = ""
+    position: int = -1
+
+
+def client_app(
+    load: Callable[[Context], Party], model: str | Callable[..., Any] | None = None, device: str = "cpu"
+) -> ClientApp:
+    """A ClientApp for valuations: `load` gives this node's data, `model` is the model that it agrees to train.
+
+    None takes the name in the run configuration. Flower starts the app anew for every message, so `load`
+    should read this node's own rows and no more.
+    """
+    app = ClientApp()
+    add_to(app, load, model, device)
+    return app
+
+
+def add_to(
+    app: ClientApp,
+    load: Callable[[Context], Party],
+    model: str | Callable[..., Any] | None = None,
+    device: str = "cpu",
+) -> None:
+    """Teaches an existing ClientApp to take part in valuations, beside what it does already."""
+
+    def handle(message: Message, context: Context) -> Message:
+        learner = make_learner(model or str(context.run_config["model"]))
+        return Message(answer(message, load(context), learner, device), reply_to=message)
+
+    for register, kind in ((app.query, QUERY), (app.train, TRAIN), (app.evaluate, EVALUATE)):
+        register(kind.split(".")[1])(handle)
+
+
+def answer(message: Message, party: Party, learner: Learner, device: str = "cpu") -> RecordDict:
+    """What this party replies."""
+    config = settings_of(message.content)
+    if config.get("protocol") != PROTOCOL:
+        raise InputError(
+            f"This node speaks protocol {PROTOCOL} of fedvalue; the server sent {config.get('protocol')!r}. "
+            "Install the same release on both sides."
+        )
+    kind = message.metadata.message_type
+    if kind == QUERY:
+        return RecordDict({CONFIG: _report(party).to_record()})
+    scenario = _scenario(party, config, kind)
+    training = Training(**json.loads(str(config["training"])))
+    _check(scenario, learner, config)
+    session = learner.session(scenario, training, device, None)
+    reply = {key: config[key] for key in ("protocol", "game", "round", "rows")}
+    if kind == EVALUATE:
+        records = _evaluated(session, message.content, config, len(scenario.test))
+    else:
+        records = _trained(session, message.content, config)
+    return RecordDict({**records, CONFIG: ConfigRecord(reply)})
+
+
+def _report(party: Party) -> Report:
+    # As it will be used: what a scenario makes of the arrays has the fingerprint that counts.
+    own = _plain(party.train)
+    held_out = _plain(party.held_out) if party.held_out is not None and len(party.held_out) else None
+    return Report(
+        len(own),
+        own.fingerprint,
+        tuple(own.x.shape[1:]),
+        party.position,
+        party.name,
+        len(held_out) if held_out else 0,
+        held_out.fingerprint if held_out else "",
+    )
+
+
+def _plain(data: Dataset) -> Dataset:
+    """Whole numbers as int64, others as float32: the arrays that a Scenario keeps."""
+    kinds = (np.int64 if array.dtype.kind in "iub" else np.float32 for array in (data.x, data.y))
+    x, y = (np.ascontiguousarray(array, kind) for array, kind in zip((data.x, data.y), kinds, strict=True))
+    return Dataset(x, y)
+
+
+def _scenario(party: Party, config: Mapping[str, Any], kind: str) -> Scenario:
+    """The game as this node sees it: itself, measured on what it holds out."""
+    test = party.held_out
+    if kind == EVALUATE and (test is None or not len(test)):
+        raise InputError("This node holds no rows out, so it cannot evaluate.")
+    if test is None or not len(test):
+        test = Dataset(party.train.x[:2], party.train.y[:2])
+    task, classes = str(config["task"]), whole(config, "classes")
+    return Part("node", (party.train,), ("node",), test, task, classes, whole(config, "vocabulary"))
+
+
+def _check(scenario: Scenario, learner: Learner, config: Mapping[str, Any]) -> None:
+    if scenario.clients[0].fingerprint != config["data"]:
+        raise InputError("The data of this node is not what it was when the valuation began.")
+    if learner_digest(learner) != config["learner"]:
+        raise InputError(
+            f"The server wants another model than this node has agreed to ({dict(learner.identity())}). "
+            "Set the same model on both sides."
+        )
+
+
+def _trained(session: Session, content: RecordDict, config: Mapping[str, Any]) -> dict[str, Any]:
+    like, rows, t = session.initial(), whole(config, "rows", 1), whole(config, "round", 1)
+    arrays = from_record(content, shapes_of(to_arrays(like), rows))
+    trained = session.local(from_arrays(arrays, like), [0] * rows, t)
+    return {ARRAYS: to_record(to_arrays(trained))}
+
+
+def _evaluated(
+    session: Session, content: RecordDict, config: Mapping[str, Any], held_out: int
+) -> dict[str, Any]:
+    like, rows = session.initial(), whole(config, "rows", 1)
+    arrays = from_record(content, shapes_of(to_arrays(like), rows))
+    found = session.evaluate(from_arrays(arrays, like))
+    columns: dict[str, Any] = {name: [metrics[name] for metrics in found] for name in found[0]}
+    return {METRICS: MetricRecord({**columns, "num-examples": held_out})}

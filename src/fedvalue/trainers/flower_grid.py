@@ -1,0 +1,115 @@
+"""One exchange of messages with the nodes of a Flower federation: push all, poll until all answered.
+
+Flower's `send_and_receive` sleeps 3 s between polls; here replies are asked for more often. Replies are
+matched by the message that they answer: Flower reports a lost node in a message from the SuperLink itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fedvalue.trainers.flower_wire import Message, RecordDict
+
+__all__ = ["Failure", "Grid", "Mailbox", "Request", "exchange"]
+
+_POLL_SECONDS = (0.1, 0.5)  # from, to: a reply is seen soon, and waiting for hours asks seldom
+_GRACE_SECONDS = 60.0  # a message outlives the deadline by this, so that a late reply finds its question
+
+# Flower's error codes, in words that end a sentence about the node.
+_CODES = {
+    1: "could not load the ClientApp",
+    2: "raised an error",
+    3: "lost the message",
+    4: "lost its reply",
+    5: "is not there (it was stopped, or its connection was lost)",
+    7: "refused the app",
+    8: "crashed while it trained",
+}
+
+
+class Grid(Protocol):
+    """What we need of Flower's Grid; an object of a few lines does for tests."""
+
+    def get_node_ids(self) -> Iterable[int]: ...
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]: ...
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]: ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """One message to one node."""
+
+    node: int
+    kind: str
+    content: RecordDict
+    group: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no answer; the text ends a sentence about the node."""
+
+    reason: str
+
+
+class Mailbox:
+    """Questions on their way: some are posted, answers are collected as they come."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self.waiting: dict[str, int] = {}
+        self._posted = 0
+
+    def post(self, requests: Sequence[Request], seconds: float) -> dict[int, Failure]:
+        """Sends; questions are numbered in the order of posting. Returns those that could not be sent."""
+        ttl = seconds + _GRACE_SECONDS
+        messages = [Message(r.content, r.node, r.kind, ttl=ttl, group_id=r.group) for r in requests]
+        identifiers = list(self.grid.push_messages(messages)) if messages else []
+        unsent: dict[int, Failure] = {}
+        for place in range(len(messages)):  # a push that is refused altogether returns nothing
+            identifier = identifiers[place] if place < len(identifiers) else None
+            if identifier:
+                self.waiting[str(identifier)] = self._posted + place
+            else:
+                reason = "could not be reached: the SuperLink took no message for it"
+                unsent[self._posted + place] = Failure(reason)
+        self._posted += len(messages)
+        return unsent
+
+    def collect(self) -> dict[int, RecordDict | Failure]:
+        """What came in since the last time, by the number of the question."""
+        found: dict[int, RecordDict | Failure] = {}
+        for reply in self.grid.pull_messages(list(self.waiting)) if self.waiting else ():
+            place = self.waiting.pop(reply.metadata.reply_to_message_id, None)
+            if place is not None:
+                found[place] = _answer(reply)
+        return found
+
+
+def exchange(grid: Grid, requests: Sequence[Request], seconds: float) -> list[RecordDict | Failure]:
+    """What each request was answered with, in their order; waits for as long as given, not longer."""
+    mailbox = Mailbox(grid)
+    answers: dict[int, RecordDict | Failure] = dict(mailbox.post(requests, seconds))
+    ends, pause = time.monotonic() + seconds, _POLL_SECONDS[0]
+    while mailbox.waiting:
+        found = mailbox.collect()
+        answers |= found
+        left = ends - time.monotonic()
+        if not mailbox.waiting or left <= 0:
+            break
+        pause = _POLL_SECONDS[0] if found else min(pause * 1.2, _POLL_SECONDS[1])
+        time.sleep(min(pause, left))
+    late = Failure(f"did not answer within {seconds:.0f} s")
+    return [answers.get(place, late) for place in range(len(requests))]
+
+
+def _answer(reply: Message) -> RecordDict | Failure:
+    if reply.has_content():
+        return reply.content
+    code = reply.error.code
+    reason = (reply.error.reason or "").strip()
+    text = _CODES.get(code, f"failed with Flower's error {code}")
+    return Failure(f"{text}: {reason[:300]}" if code == 2 and reason else text)

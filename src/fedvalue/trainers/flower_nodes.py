@@ -1,0 +1,136 @@
+"""The roster: which node of a Flower federation is which client, also after it came back under another id."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from fedvalue.errors import FedvalueError, InputError
+from fedvalue.scenarios.base import Scenario
+from fedvalue.trainers.flower_clients import Report, in_order
+from fedvalue.trainers.flower_grid import Failure, Grid, Mailbox, Request
+from fedvalue.trainers.flower_wire import (
+    CONFIG,
+    PROTOCOL,
+    QUERY,
+    ConfigRecord,
+    RecordDict,
+    WireError,
+    settings_of,
+)
+
+__all__ = ["Roster"]
+
+_EXTRA_SECONDS = 5.0  # for nodes beyond the expected number to answer: dead ones stay listed for a while
+_LOOK_SECONDS = 0.2  # between two looks at who is connected and who has answered
+
+
+class Roster:
+    """The clients of a federation and the nodes that stand for them; `log` is told what happens."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        nodes: Sequence[int],
+        reports: Sequence[Report],
+        log: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.grid = grid
+        self.nodes = list(nodes)
+        self.reports = list(reports)
+        self.log = log
+        self.queries = 0  # message rounds spent on asking who is who
+        self.rounds = 0  # and those spent on training and evaluating
+
+    @classmethod
+    def gather(
+        cls, grid: Grid, clients: int, seconds: float, log: Callable[[str], None] = lambda text: None
+    ) -> Roster:
+        """Waits until the given number of nodes have said what data they have."""
+        roster = cls(grid, [], [], log)
+        found: dict[int, Report] = {}
+        refused: dict[int, str] = {}
+        complete = math.inf  # when the last of the expected clients answered
+
+        def wanted() -> bool:
+            others = set(grid.get_node_ids()) - found.keys() - refused.keys()
+            return len(found) < clients or (bool(others) and time.monotonic() < complete + _EXTRA_SECONDS)
+
+        for node, answer in roster._answers(wanted, (), seconds):
+            if isinstance(answer, Report):
+                found[node] = answer
+                complete = time.monotonic() if len(found) == clients else complete
+            else:
+                refused[node] = answer.reason
+        if len(found) < clients:
+            raise FedvalueError(_too_few(clients, len(found), refused, seconds))
+        if len(found) > clients:
+            raise InputError(
+                f"Expected {clients} clients; {len(found)} nodes answered. Say how many take part, or stop the "
+                "others."
+            )
+        roster.nodes = in_order(found)
+        roster.reports = [found[node] for node in roster.nodes]
+        return roster
+
+    def _answers(
+        self, wanted: Callable[[], bool], known: Collection[int], seconds: float
+    ) -> Iterator[tuple[int, Report | Failure]]:
+        """Asks every node that is connected or comes, but not the known ones, as long as answers are wanted."""
+        self.queries += 1
+        mailbox, asked = Mailbox(self.grid), list[int]()
+        content = RecordDict({CONFIG: ConfigRecord({"protocol": PROTOCOL})})
+        ends = time.monotonic() + seconds
+        while wanted() and time.monotonic() < ends:
+            new = [node for node in self.grid.get_node_ids() if node not in known and node not in asked]
+            asked += new
+            requests = [Request(node, QUERY, content, "query") for node in new]
+            answers: dict[int, RecordDict | Failure] = dict(mailbox.post(requests, seconds))
+            for place, answer in (answers | mailbox.collect()).items():
+                yield asked[place], _report(answer)
+            if wanted():
+                time.sleep(min(_LOOK_SECONDS, max(0.0, ends - time.monotonic())))
+
+    def check(self, scenario: Scenario) -> None:
+        """Refuses a scenario that is not the one the nodes hold."""
+        theirs = [(report.size, report.fingerprint) for report in self.reports]
+        ours = [(len(data), data.fingerprint) for data in scenario.clients]
+        if theirs != ours:
+            wrong = [i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b]
+            raise InputError(
+                f"The scenario has {len(ours)} clients and the federation {len(theirs)}; the data of clients "
+                f"{wrong} differs (in size or fingerprint). Both must hold the same rows in the same order."
+            )
+
+    def find_again(self, lost: Collection[int], seconds: float) -> set[int]:
+        """The lost clients that answer again with the same data as before; waits for all, as long as given."""
+        missing = set(lost)
+        busy = {node for client, node in enumerate(self.nodes) if client not in missing}
+        for node, answer in self._answers(lambda: bool(missing), busy, seconds):
+            client = self._who(answer, missing)
+            if client is not None:
+                self.nodes[client] = node
+                missing.discard(client)
+                self.log(f"client {client} answers again")
+        return set(lost) - missing
+
+    def _who(self, answer: Report | Failure, missing: Collection[int]) -> int | None:
+        """Which of the missing clients this is: everything that it says must be as before."""
+        return next((client for client in missing if answer == self.reports[client]), None)
+
+
+def _report(answer: RecordDict | Failure) -> Report | Failure:
+    if isinstance(answer, Failure):
+        return answer
+    try:
+        return Report.from_record(settings_of(answer))
+    except WireError as error:
+        return Failure(str(error))
+
+
+def _too_few(clients: int, found: int, refused: dict[int, str], seconds: float) -> str:
+    text = f"Expected {clients} clients; {found} answered within {seconds:.0f} s."
+    for node, reason in list(refused.items())[:4]:
+        text += f" Node {node} {reason}."
+    return text + " Start the missing SuperNodes (see docs/flower.md), or say how many clients there are."

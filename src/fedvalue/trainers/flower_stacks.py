@@ -1,0 +1,140 @@
+"""How the models of a round are put into messages: as stacks for our own app, one by one for any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedvalue.identity import fingerprint
+from fedvalue.learners.base import Learner
+from fedvalue.scenarios.base import Scenario
+from fedvalue.trainers.flower_wire import (
+    ARRAYS,
+    CONFIG,
+    PROTOCOL,
+    TRAIN,
+    Arrays,
+    ConfigRecord,
+    RecordDict,
+    WireError,
+    from_record,
+    metrics_of,
+    settings_of,
+    shapes_of,
+    to_record,
+    whole,
+)
+from fedvalue.training import Training
+
+__all__ = ["Models", "Packing", "Stacks", "learner_digest", "num_examples"]
+
+
+class Packing(Protocol):
+    """Rows of one client ↔ messages."""
+
+    @property
+    def kind(self) -> str:
+        """Flower's message type of a local training."""
+        ...
+
+    def pack(self, rows: Arrays, client: int, t: int) -> Iterator[tuple[int, RecordDict]]:
+        """Messages with the number of rows in each, in order."""
+        ...
+
+    def unpack(self, content: RecordDict, sent: Arrays, client: int, t: int) -> Arrays:
+        """The trained rows of a reply, or a WireError that says what is wrong with it."""
+        ...
+
+
+def learner_digest(learner: Learner) -> str:
+    """By which a node recognises that it was asked for the model that it has."""
+    return fingerprint(dict(learner.identity()))[0][:16]
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Many models per message, as our own client app trains them: one message, unless they are too large."""
+
+    scenario: Scenario
+    learner: Learner
+    training: Training
+    largest: int  # bytes of arrays in one message
+    kind: str = TRAIN
+    game: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        identity = (self.scenario.fingerprint, dict(self.learner.identity()), self.training.identity())
+        object.__setattr__(self, "game", fingerprint(identity)[0][:16])
+
+    def pack(self, rows: Arrays, client: int, t: int) -> Iterator[tuple[int, RecordDict]]:
+        count = len(next(iter(rows.values())))
+        of_one = sum(array[:1].nbytes for array in rows.values())
+        width = max(1, self.largest // max(1, of_one))
+        for start in range(0, count, width):
+            part = {name: array[start : start + width] for name, array in rows.items()}
+            size = min(width, count - start)
+            yield size, RecordDict({ARRAYS: to_record(part), CONFIG: self.settings(client, t, size)})
+
+    def settings(self, client: int, t: int, rows: int) -> ConfigRecord:
+        """What the node must know to train, and to notice that it is not the one who is meant."""
+        scenario = self.scenario
+        return ConfigRecord(
+            {
+                "protocol": PROTOCOL,
+                "game": self.game,
+                "round": t,
+                "rows": rows,
+                "data": scenario.clients[client].fingerprint,
+                "learner": learner_digest(self.learner),
+                "training": json.dumps(asdict(self.training)),
+                "task": scenario.task,
+                "classes": scenario.classes,
+                "vocabulary": scenario.vocabulary,
+            }
+        )
+
+    def unpack(self, content: RecordDict, sent: Arrays, client: int, t: int) -> Arrays:
+        self.check(content, t)
+        return from_record(content, shapes_of(sent))
+
+    def check(self, content: RecordDict, t: int) -> None:
+        """Refuses what does not answer this game's round t."""
+        config = settings_of(content)
+        if config.get("game") != self.game:
+            raise WireError("answered for another game")
+        if (said := whole(config, "round")) != t:
+            raise WireError(f"sent a stale reply, of round {said} in round {t}")
+
+
+@dataclass(frozen=True)
+class Models:
+    """One model per message by the convention of Flower's templates, for client apps that know nothing of us.
+
+    `sizes` are the numbers of examples that clients have reported; they must not change any more.
+    """
+
+    config: Mapping[str, Any]
+    sizes: dict[int, int] = field(default_factory=dict)
+    kind: str = "train"
+
+    def pack(self, rows: Arrays, client: int, t: int) -> Iterator[tuple[int, RecordDict]]:
+        for row in range(len(next(iter(rows.values())))):
+            model = {name: np.asarray(array[row]) for name, array in rows.items()}
+            config = ConfigRecord({**self.config, "server-round": t})
+            yield 1, RecordDict({ARRAYS: to_record(model), CONFIG: config})
+
+    def unpack(self, content: RecordDict, sent: Arrays, client: int, t: int) -> Arrays:
+        examples = num_examples(content)
+        if examples != self.sizes.setdefault(client, examples):
+            raise WireError(f"trained on {examples} examples; before, it had {self.sizes[client]}")
+        expected = {name: (array.shape[1:], array.dtype) for name, array in sent.items()}
+        return {name: array[None] for name, array in from_record(content, expected).items()}
+
+
+def num_examples(content: RecordDict) -> int:
+    """What an app says of the number of rows that it used."""
+    return whole(metrics_of(content), "num-examples")

@@ -1,0 +1,190 @@
+"""Client apps that know nothing of fedvalue: the example's own ClientApp, run in this process."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra flower")
+
+import torch
+from flwr.app import Context, Error, Message, MetricRecord, RecordDict
+
+import fedvalue as fv
+from fedvalue.coalition import members
+from fedvalue.errors import FedvalueError, InputError, UnavailableError
+from fedvalue.federation import FederatedGame
+from fedvalue.flower.client import Party
+from fedvalue.flower.foreign import value_foreign
+from fedvalue.scenarios.base import Dataset
+from fedvalue.trainers.flower_foreign import ForeignApp, ForeignTrainer
+from fedvalue.training import Training
+from flower_fakes import FakeGrid
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "flower_foreign"
+N = 3
+LR = 0.05
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[dict[str, Any]]:
+    """The modules of the example app."""
+    sys.path.insert(0, str(EXAMPLE))
+    try:
+        yield {name: importlib.import_module(f"foreign.{name}") for name in ("task", "client_app")}
+    finally:
+        sys.path.remove(str(EXAMPLE))
+        for name in [name for name in sys.modules if name.split(".")[0] == "foreign"]:
+            del sys.modules[name]
+
+
+class ForeignGrid(FakeGrid):
+    """Nodes that run the example's ClientApp."""
+
+    def __init__(self, app: Any) -> None:
+        nobody = Dataset(np.zeros((0, 1)), np.zeros(0))
+        super().__init__([Party(nobody, position=i) for i in range(N)])
+        self.app = app
+
+    def _answer(self, message: Message, node: int) -> RecordDict:
+        place = {"partition-id": self.parties[node].position, "num-partitions": N}
+        context = Context(1, node, place, RecordDict(), {"local-epochs": 1})
+        reply: Message = self.app(message, context)
+        return reply.content
+
+
+@pytest.fixture
+def grid(modules: dict[str, Any]) -> ForeignGrid:
+    return ForeignGrid(modules["client_app"].app)
+
+
+def start(modules: Mapping[str, Any]) -> dict[str, Any]:
+    torch.manual_seed(0)
+    return {name: tensor.numpy() for name, tensor in modules["task"].Net().state_dict().items()}
+
+
+def plain_accuracy(modules: Mapping[str, Any], mask: int, rounds: int) -> float:
+    """FedAvg of a coalition as anyone would write it, tested on the held-out rows of all nodes."""
+    task = modules["task"]
+    data = [task.load_data(i, N) for i in range(N)]
+    state = {name: torch.tensor(array) for name, array in start(modules).items()}
+    for _ in range(rounds if mask else 0):
+        total = sum(len(data[i][0].dataset) for i in members(mask))
+        mean = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in state.items()}
+        for i in members(mask):
+            net = task.Net()
+            net.load_state_dict(state)
+            task.train(net, data[i][0], 1, LR)
+            for name, tensor in net.state_dict().items():
+                mean[name] += tensor.double() * (len(data[i][0].dataset) / total)
+        state = {name: tensor.to(state[name].dtype) for name, tensor in mean.items()}
+    net = task.Net()
+    net.load_state_dict(state)
+    sizes = [len(test.dataset) for _, test in data]
+    return float(np.average([task.test(net, test)[1] for _, test in data], weights=sizes))
+
+
+def valued(grid: ForeignGrid, modules: Mapping[str, Any], out: Path, **more: Any) -> fv.Values:
+    options = {"method": "exact", "rounds": 2, "config": {"lr": LR}, "key": "digits", **more}
+    return value_foreign(grid, clients=N, initial=start(modules), out=out, **options)
+
+
+class TestForeignApps:
+    def test_values_are_those_of_plain_fedavg(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        values = valued(grid, modules, tmp_path)
+        table = [plain_accuracy(modules, mask, 2) for mask in range(1 << N)]
+        assert values.mean == pytest.approx(fv.value(fv.TableGame(table), "exact").mean, abs=0.003)
+        assert (tmp_path / "values.json").exists()
+
+    def test_all_messages_of_a_round_are_pushed_at_once_with_one_model_each(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        values = valued(grid, modules, tmp_path)
+        kinds = [(m.metadata.message_type, m.metadata.group_id) for m in grid.sent]
+        assert kinds.count(("train", "1")) == N  # the first round is one training for each client
+        assert kinds.count(("train", "2")) == 4 * N
+        assert kinds.count(("evaluate", "0")) == 8 * N
+        assert values.details["message_rounds"] == 2 + 2  # training, the empty coalition, all others
+        sent = next(m for m in grid.sent if m.metadata.message_type == "train")
+        assert set(sent.content) == {"arrays", "config"}
+        assert dict(sent.content["config"]) == {"lr": LR, "server-round": 1}
+        assert sent.content["arrays"]["layers.0.weight"].numpy().shape == (32, 64)
+
+    def test_evaluation_on_the_server(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        task = modules["task"]
+
+        def evaluate(arrays: Mapping[str, Any]) -> dict[str, float]:
+            net = task.Net()
+            net.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+            return {"accuracy": task.test(net, task.load_data(0, 1)[1])[1]}
+
+        values = valued(grid, modules, tmp_path, evaluate=evaluate)
+        assert {m.metadata.message_type for m in grid.sent} == {"train"}
+        assert values.mean.sum() > 0.3
+        assert values.game_id != valued(grid, modules, tmp_path / "nodes").game_id
+
+    def test_a_later_valuation_trains_only_what_is_new(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        valued(grid, modules, tmp_path, method="loo")
+        before = len(grid.sent)
+        valued(grid, modules, tmp_path)
+        rounds = [m.metadata.group_id for m in grid.sent[before:] if m.metadata.message_type == "train"]
+        assert rounds.count("2") == 3  # three clients alone; pairs, all and nobody were known
+
+    @pytest.mark.parametrize(
+        ("metrics", "says"),
+        [
+            ({"num-examples": 7}, "trained on 7 examples; before"),
+            ({"train_loss": 1.0}, "sent no number 'num-examples'"),
+        ],
+    )
+    def test_bad_replies_are_named(
+        self, metrics: dict[str, Any], says: str, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        grid.twists[1] = lambda message, reply: (
+            RecordDict({**reply, "metrics": MetricRecord(metrics)})
+            if message.metadata.group_id == "2"
+            else reply
+        )
+        with pytest.raises(UnavailableError, match=says):
+            valued(grid, modules, tmp_path, patience=0.5)
+
+    def test_metrics_that_are_not_there_are_named(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        with pytest.raises(UnavailableError, match=r"none of the metrics \['top1'\], only \['eval_acc'"):
+            valued(grid, modules, tmp_path, metrics={"top1": "accuracy"}, patience=0.5)
+
+    def test_everybody_must_answer_once(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        grid.twists[2] = lambda message, reply: Error(code=8, reason="")
+        with pytest.raises(UnavailableError, match=r"must answer once.*2: 'crashed"):
+            valued(grid, modules, tmp_path)
+        with pytest.raises(FedvalueError, match="Expected 5 nodes; 3 are connected"):
+            ForeignTrainer(grid, ForeignApp(start(modules), "k"), 5, patience=0.1)
+        with pytest.raises(InputError, match="Expected 2 nodes; 3 are connected"):
+            ForeignTrainer(grid, ForeignApp(start(modules), "k"), 2)
+
+    def test_gradient_methods_where_they_can_be_used(
+        self, grid: ForeignGrid, modules: dict[str, Any]
+    ) -> None:
+        app = ForeignApp(start(modules), "digits", {"lr": LR})
+        trainer = ForeignTrainer(grid, app, N)
+        game = FederatedGame(trainer.scenario, app, Training(rounds=2), metric="accuracy", trainer=trainer)
+        assert fv.value(game, "or").mean.sum() == pytest.approx(plain_accuracy(modules, 7, 2), abs=0.15)
+        with pytest.raises(InputError, match="DIG-FL needs the gradient"):
+            fv.value(game, "dig-fl")
