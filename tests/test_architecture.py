@@ -53,7 +53,7 @@ ESTIMATOR_FILES = [name for name in MODULES if name.startswith("fedvalue.estimat
 FOR_ESTIMATORS = {"fedvalue.coalition", "fedvalue.values", "fedvalue.plan", "fedvalue.errors"}
 # One direction, no way back: a file or folder may import what stands in its own line or above.
 FLOW = [
-    "_version errors outcome identity progress",
+    "_version errors outcome identity progress text",
     "storefile coalition values store",
     "plan metrics payout",
     "scenarios",
@@ -61,7 +61,7 @@ FLOW = [
     "trainers",
     "game trace_games federation",
     "estimators",
-    "ledger run",
+    "ledger run audit",
     "fedvalue",
     "flower",
     "report experiments",

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedvalue._version import __version__
-from fedvalue.cli import compare, data, flower, methods, reproduce, run, store, value
+from fedvalue.cli import audit, compare, data, flower, methods, payout, reproduce, run, store, value
 from fedvalue.cli._console import complain
 from fedvalue.errors import FedvalueError, InputError
 
@@ -50,6 +50,8 @@ app.command("run")(run.run)
 app.command("methods")(methods.methods)
 app.command("value")(value.value)
 app.command("compare")(compare.compare)
+app.command("payout")(payout.payout)
+app.command("audit")(audit.audit)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")

@@ -1,0 +1,108 @@
+"""Audit: what the trained coalitions show about single clients. Evidence, not accusations.
+
+>>> from fedvalue.values import Values
+>>> table = [0.0, 1.0, 1.0, 1.5, 1.2, 1.7, 1.8, 2.1, 0.0, 1.0, 1.0, 1.5, 1.2, 1.7, 1.8, 2.1]
+>>> values = Values([0.63, 0.68, 0.79, 0.0], list("abcd"), "exact", 16, guarantee="exact")
+>>> found = audit(values, {mask: [utility] for mask, utility in enumerate(table)})
+>>> [(finding.kind, finding.clients) for finding in found.findings]
+[('no contribution', ('d',))]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedvalue.audit._findings import Case, Comparison, Finding, find
+from fedvalue.audit._known import Known
+from fedvalue.audit._outlook import noise_statement, not_assessed, outlook, ranking
+from fedvalue.audit._write import as_markdown, chance_text, change_text, coalition_text, general_lines
+from fedvalue.errors import InputError
+from fedvalue.values import Values
+
+__all__ = [
+    "Audit",
+    "Comparison",
+    "Finding",
+    "audit",
+    "chance_text",
+    "change_text",
+    "coalition_text",
+    "general_lines",
+]
+
+_FORMAT = "fedvalue.audit/1"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Findings about clients, each with its evidence, and what can be said about all values together.
+
+    `level` bounds the chance that an audit of a run without such clients has any finding about them at all.
+    """
+
+    findings: tuple[Finding, ...]
+    ranking: str
+    noise: str
+    outlook: str
+    not_assessed: tuple[str, ...]
+    level: float
+    tests: Mapping[str, int]
+    coalitions: int
+    clients: int
+    method: str
+    game_id: str
+
+    @property
+    def rate(self) -> str:
+        """The false-alarm rate in words."""
+        return (
+            f"False alarms: where no client is of the kinds looked for, at most {self.level:.0%} of such audits name "
+            f"any, as far as the intervals of the values hold ({sum(self.tests.values()):,} tests, adjusted by Holm)."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"format": _FORMAT, **asdict(self), "rate": self.rate, "tests": dict(self.tests)}
+
+    def to_markdown(self) -> str:
+        """The audit as a page: findings with their evidence, then what holds for all."""
+        return as_markdown(self)
+
+
+def audit(
+    values: Values,
+    utilities: Mapping[int, Sequence[float]],
+    prints: Mapping[int, Hashable] | None = None,
+    level: float = 0.05,
+    more: int | None = None,
+) -> Audit:
+    """Looks for clients that add nothing, are interchangeable, do harm, or depend on one other client.
+
+    `utilities` are those of all trained coalitions by bitmask, one number per replicate. `prints` is whatever
+    tells trained models apart better than their utility does, such as all their metrics. `more`: how many
+    further trainings to look ahead to; as many again where nothing is said.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"The level must lie between 0 and 1. Got {level!r}.")
+    if not np.isfinite(values.mean).all():
+        raise InputError("Every value must be a finite number. Value the clients again.")
+    known = Known.of(values.n, utilities, prints)
+    case = Case.of(values, known)
+    findings, tests = find(case, level)
+    return Audit(
+        findings=findings,
+        ranking=ranking(case),
+        noise=noise_statement(case),
+        outlook=outlook(values, len(known.masks), more),
+        not_assessed=not_assessed(case),
+        level=level,
+        tests=tests,
+        coalitions=len(known.masks),
+        clients=values.n,
+        method=values.method,
+        game_id=values.game_id,
+    )

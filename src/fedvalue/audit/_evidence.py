@@ -1,0 +1,165 @@
+"""Findings in plain words, with the coalitions that show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.audit._known import Known, Rows
+from fedvalue.audit._noise import without_one
+from fedvalue.audit._tests import together
+from fedvalue.coalition import full_mask
+from fedvalue.values import Values
+
+if TYPE_CHECKING:
+    from fedvalue.audit._findings import Case
+
+__all__ = ["Comparison", "Finding", "compare_steps", "compare_swaps", "compare_without", "gap"]
+
+_SHOWN = 6  # comparisons that stand for all of them
+_GAP = 0.01  # of v(N) − v(∅): values that add up to something else by more than this
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two trained coalitions and their utilities."""
+
+    first: tuple[str, ...]
+    first_utility: float
+    second: tuple[str, ...]
+    second_utility: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found about which clients; `p_value` is adjusted for all tests, None where nothing was tested.
+
+    `evidence` are some of the `compared` pairs of coalitions, from small ones to large ones.
+    """
+
+    kind: str
+    clients: tuple[str, ...]
+    statement: str
+    evidence: tuple[Comparison, ...]
+    compared: int
+    p_value: float | None
+
+
+def compare_steps(case: Case, kind: str, i: int, p: float) -> Finding:
+    """A client that adds nothing, or harms: coalitions without it and with it."""
+    known, name = case.known, case.values.names[i]
+    without, with_i = known.steps(i)
+    change = known.mean[with_i] - known.mean[without]
+    same = known.same(without, with_i)
+    worth = f"Its value is {case.values.mean[i]:+.4f}{'' if same.all() else _interval(case, i)}"
+    if kind == "harmful":
+        fell = int((change < 0).sum())
+        said = f"{name} lowers what the others reach. {worth}, below zero."
+        if len(change):
+            said += (
+                f" In {fell} of {len(change)} trained pairs of coalitions, with and without it, the one with it is "
+                f"worse; on average by {-float(change.mean()):.4f}."
+            )
+    elif same.all():
+        said = (
+            f"{name} changes nothing: in all {len(change)} trained pairs of coalitions, with and without it, the "
+            f"outcome is the same. {worth}."
+        )
+    else:
+        said = (
+            f"{name} changes nothing beyond training noise: in {len(change)} trained pairs of coalitions, with and "
+            f"without it, the utility differs by {float(np.sqrt((change**2).mean())):.4f} (root mean square). "
+            f"{worth}, within ±{case.worth.margin:.4f}, a tenth of an equal split."
+        )
+    return Finding(kind, (name,), said, _shown(case, without, with_i), len(change), p)
+
+
+def compare_swaps(case: Case, group: tuple[int, ...], p: float) -> Finding:
+    """Copies: coalitions with one of them and with another in its place, and two of them alone."""
+    known, names = case.known, tuple(case.values.names[i] for i in group)
+    rows = [known.swaps(i, j) for i in group for j in group if i < j]
+    left, right = (np.concatenate([pair[k] for pair in rows]) for k in (0, 1))
+    i, j = group[:2]
+    gains = together(known, i, j)
+    assert gains is not None
+    exactly = bool(known.same(left, right).all())
+    alike = "has the same outcome" if exactly else "has the same utility but for training noise"
+    said = (
+        f"{_listed(names)} are interchangeable: in all {len(left)} trained coalitions with one of them, another "
+        f"in its place {alike}. Together, and with nobody else, {names[0]} and {names[1]} reach {gains.gain:+.4f} more "
+        f"than one of them alone; adding another client usually brings {gains.usual:+.4f}."
+    )
+    alone, both = known.row(1 << i), known.row(1 << i | 1 << j)
+    extra = [] if alone is None or both is None else [_comparison(case, alone, both)]
+    shown = _shown(case, left, right)[: _SHOWN - len(extra)]
+    return Finding("interchangeable", names, said, (*extra, *shown), len(left), p)
+
+
+def compare_without(case: Case, i: int, j: int, p: float) -> Finding:
+    """A client whose value is there only where another one is."""
+    known, (name, other) = case.known, (case.values.names[i], case.values.names[j])
+    kept = without_one(known, j)
+    said = (
+        f"{name} depends on {other}: among the others alone, its value would be {kept[i]:+.4f} instead of "
+        f"{case.values.mean[i]:+.4f}."
+    )
+    without, with_i = known.steps(i)
+    absent = ~known.inside[without, j]
+    shown = (
+        *_shown(case, without[absent], with_i[absent])[:3],
+        *_shown(case, without[~absent], with_i[~absent])[:3],
+    )
+    return Finding("dependent", (name, other), said, shown, len(without), p)
+
+
+def gap(values: Values, known: Known) -> list[Finding]:
+    """Values that do not add up to what all clients reach together; methods in another unit do not claim to."""
+    ends = known.row(0), known.row(full_mask(known.n))
+    unit, metric = values.details.get("unit"), values.details.get("metric")
+    if ends[0] is None or ends[1] is None or (unit is not None and unit != metric):
+        return []
+    none, all_ = (float(known.mean[row]) for row in ends if row is not None)
+    total, added = all_ - none, float(values.mean.sum())
+    if abs(added - total) <= _GAP * max(abs(total), 1e-9 * known.spread):
+        return []
+    said = (
+        f"The values add up to {added:.4f}; all clients together reach {total:.4f} more than nobody. The method "
+        f"{values.method} does not promise more; shares of a pot are shares of the values, not of that."
+    )
+    names = tuple(values.names)
+    return [Finding("efficiency gap", (), said, (Comparison((), none, names, all_),), 1, None)]
+
+
+def _interval(case: Case, i: int) -> str:
+    _, error, _ = case.worth.of(np.eye(case.known.n)[i])
+    if error is None:
+        return ""
+    if not case.worth.exact:
+        return f" ± {1.96 * error:.4f} (95 %)"
+    how = (
+        "from replicate to replicate"
+        if case.worth.runs is not None
+        else "at most, judged by how clients differ"
+    )
+    return f" (training noise moves it by {error:.4f}, {how})"
+
+
+def _shown(case: Case, first: Rows, second: Rows) -> tuple[Comparison, ...]:
+    """A few comparisons from the smallest coalitions to the largest."""
+    order = np.lexsort((first, case.known.size[first]))
+    picked = (
+        order[np.unique(np.linspace(0, len(order) - 1, _SHOWN).round().astype(int))] if len(order) else order
+    )
+    return tuple(_comparison(case, int(first[k]), int(second[k])) for k in picked)
+
+
+def _comparison(case: Case, first: int, second: int) -> Comparison:
+    known, names = case.known, case.values.names
+    of = [tuple(names[i] for i in np.flatnonzero(known.inside[row])) for row in (first, second)]
+    return Comparison(of[0], float(known.mean[first]), of[1], float(known.mean[second]))
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,99 @@
+"""What holds for all values together: is the ranking real, how large is the noise, what would more trainings buy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.audit._noise import single_noise
+from fedvalue.audit._tests import together
+from fedvalue.values import Values
+
+if TYPE_CHECKING:
+    from fedvalue.audit._findings import Case
+
+__all__ = ["noise_statement", "not_assessed", "outlook", "ranking"]
+
+_QUANTILE = 1.959963984540054
+
+
+def ranking(case: Case) -> str:
+    """How many pairs of clients differ by more than their uncertainty."""
+    worth, n = case.worth, case.known.n
+    if n < 2:
+        return "There is one client, so nothing to rank."
+    if worth.covariance is None or (worth.exact and worth.runs is None):
+        why = "training noise was not measured" if worth.exact else f"{case.values.method} gives no interval"
+        return f"Whether the ranking is real cannot be told: {why}."
+    differences, errors = (of[np.triu_indices(n, 1)] for of in worth.differences())
+    rounding = 1e-9 * case.known.spread
+    same = int((np.abs(differences) <= rounding).sum())
+    apart = int((np.abs(differences) > np.maximum(_QUANTILE * errors, rounding)).sum())
+    pairs = n * (n - 1) // 2
+    source = "training noise" if worth.exact else "the uncertainty of the estimates"
+    verdict = (
+        "is real" if apart == pairs - same else "is partly real" if apart > 0.05 * pairs else "may be chance"
+    )
+    equal = f"; {same} {'has' if same == 1 else 'have'} the same value" if same else ""
+    return (
+        f"The ranking {verdict}: {apart} of {pairs} pairs of clients differ by more than {source} explains "
+        f"(95 % each){equal}."
+    )
+
+
+def noise_statement(case: Case) -> str:
+    """Training noise, as far as it was measured."""
+    single = single_noise(case.known)
+    if single is None:
+        return (
+            "Training noise was not measured: --replicates 3 trains everything three times and measures it."
+        )
+    said = (
+        f"Training noise: one training varies by {single:.4f} (standard deviation over {case.known.replicates} "
+        "trainings of each coalition)."
+    )
+    if case.worth.exact and case.worth.covariance is not None:
+        said += f" It moves a value by ±{_QUANTILE * float(np.sqrt(case.worth.covariance[0, 0])):.4f} (95 %)."
+    return said
+
+
+def outlook(values: Values, trained: int, more: int | None) -> str:
+    """What further trainings would buy."""
+    left = (1 << values.n) - values.evaluations
+    if values.guarantee == "exact" or left <= 0:
+        return "More coalitions would buy nothing, all count already; more replicates would reduce training noise."
+    k = min(values.evaluations if more is None else more, left)
+    gain = values.expected_gain(k)
+    if gain is None:
+        return f"What more trainings would buy cannot be told: {values.method} gives no interval."
+    return f"{k:,} more trainings would narrow the widest interval by about {gain:.0%}."
+
+
+def not_assessed(case: Case) -> tuple[str, ...]:
+    """What the trained coalitions do not allow to look at."""
+    from fedvalue.audit._findings import MOST_FOR_PAIRS, can_depend
+
+    known, worth, said = case.known, case.worth, []
+    if worth.covariance is None and not worth.exact:
+        said.append(f"{case.values.method} gives no interval: no value can be called zero or negative.")
+    negative = [n for n, v in zip(case.values.names, worth.mean, strict=True) if v < -1e-9 * known.spread]
+    if worth.covariance is None and worth.exact and negative:
+        said.append(
+            f"Negative for these trainings: {', '.join(negative[:6])}. Whether training noise explains that is not "
+            "known; run with --replicates 2 or more."
+        )
+    if known.n > MOST_FOR_PAIRS:
+        said.append(f"Pairs were not compared: more than {MOST_FOR_PAIRS} clients.")
+    else:
+        unknown = sum(together(known, i, j) is None for i, j in case.pairs)
+        if unknown:
+            said.append(
+                f"{unknown} of {len(case.pairs)} pairs were not looked at as copies: the two alone and each by "
+                "itself were not all trained."
+            )
+    if known.n > 1 and not can_depend(case):
+        said.append(
+            "Dependence on one other client was not looked at: it takes exact values and a measure of noise."
+        )
+    return tuple(said)

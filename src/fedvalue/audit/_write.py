@@ -1,0 +1,87 @@
+"""The audit in words and as Markdown. Names are data, never markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fedvalue.text import markdown_text
+
+if TYPE_CHECKING:
+    from fedvalue.audit import Audit, Comparison, Finding
+
+__all__ = ["as_markdown", "chance_text", "change_text", "coalition_text", "general_lines"]
+
+_NAMED = 3  # clients of a coalition; more are counted
+
+
+def coalition_text(clients: Sequence[str], all_clients: int) -> str:
+    """A coalition in a few words.
+
+    >>> coalition_text((), 5), coalition_text(("a", "b"), 5), coalition_text(list("abcd"), 5)
+    ('nobody', 'a, b', 'a, b and 2 more')
+    """
+    if not clients:
+        return "nobody"
+    if len(clients) == all_clients > 1:
+        return "all clients"
+    if len(clients) <= _NAMED:
+        return ", ".join(clients)
+    return f"{', '.join(clients[: _NAMED - 1])} and {len(clients) - _NAMED + 1} more"
+
+
+def change_text(comparison: Comparison, all_clients: int) -> str:
+    """What makes the second coalition out of the first."""
+    added = [name for name in comparison.second if name not in comparison.first]
+    gone = [name for name in comparison.first if name not in comparison.second]
+    text = f"with {coalition_text(added, all_clients)}"
+    return f"{text} instead of {coalition_text(gone, all_clients)}" if gone else text
+
+
+def chance_text(finding: Finding) -> str:
+    """How surely it was found.
+
+    >>> from fedvalue.audit import Finding
+    >>> chance_text(Finding("harmful", ("a",), "…", (), 0, 0.0123))
+    'p = 0.012, adjusted for all tests'
+    """
+    if finding.p_value is None:
+        return "by arithmetic"
+    value = f"= {finding.p_value:.2g}" if finding.p_value >= 1e-4 else "< 0.0001"
+    return f"p {value}, adjusted for all tests"
+
+
+def general_lines(audit: Audit) -> list[str]:
+    """What holds for all values together, sentence by sentence."""
+    return [audit.ranking, audit.noise, audit.outlook, *audit.not_assessed, audit.rate]
+
+
+def as_markdown(audit: Audit) -> str:
+    """Findings first, then what holds for all."""
+    parts = ["# Audit"]
+    if not audit.findings:
+        parts.append("Nothing stands out.")
+    for finding in audit.findings:
+        parts += _finding(finding, audit.clients)
+    lines = "\n".join(f"- {markdown_text(line)}" for line in general_lines(audit))
+    origin = f"{audit.coalitions:,} coalitions of {audit.clients} clients; values by {markdown_text(audit.method)}."
+    return "\n\n".join([*parts, "## In general", lines, origin]) + "\n"
+
+
+def _finding(finding: Finding, clients: int) -> list[str]:
+    who = ", ".join(map(markdown_text, finding.clients))
+    rows = ["| coalition | utility | compared | utility | difference |", "| --- | ---: | --- | ---: | ---: |"]
+    rows += [_row(comparison, clients) for comparison in finding.evidence]
+    return [
+        f"## {finding.kind.capitalize()}{': ' if who else ''}{who}",
+        f"{markdown_text(finding.statement)} ({chance_text(finding).replace('<', '&lt;')})",
+        f"{len(finding.evidence)} of {finding.compared:,} comparisons:",
+        "\n".join(rows),
+    ]
+
+
+def _row(comparison: Comparison, clients: int) -> str:
+    first = markdown_text(coalition_text(comparison.first, clients))
+    change = markdown_text(change_text(comparison, clients))
+    a, b = comparison.first_utility, comparison.second_utility
+    return f"| {first} | {a:.4f} | {change} | {b:.4f} | {b - a:+.4f} |"

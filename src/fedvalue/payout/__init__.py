@@ -1,0 +1,206 @@
+"""Payout: values into money, by a written policy, to the cent.
+
+>>> from fedvalue.values import Values
+>>> values = Values([3.0, 1.0, -0.5], ("a", "b", "c"), "exact", 8, guarantee="exact")
+>>> [str(line.amount) for line in payout(values, 100, "floor").lines]
+['75.00', '25.00', '0.00']
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from fedvalue.errors import InputError
+from fedvalue.payout._money import Amount, as_decimal, deal, in_steps, split
+from fedvalue.payout._rules import RULES, Rule, half_widths, policy
+from fedvalue.payout._stability import DRAWS, LEVEL, Order, Stability, stability
+from fedvalue.payout._write import as_csv, as_markdown, doubtful_orders
+from fedvalue.values import Values
+
+__all__ = ["RULES", "Line", "Order", "Payout", "Rule", "Stability", "doubtful_orders", "payout"]
+
+_FORMAT = "fedvalue.payout/1"
+_ROUNDING = 1e-12  # of the largest value: what is smaller came out of floating-point arithmetic
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one client is paid. `low` and `high` are None where the method has no interval."""
+
+    name: str
+    value: float
+    half_width: float | None
+    share: float
+    amount: Decimal
+    low: Decimal | None
+    high: Decimal | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Payout:
+    """A pot shared out: one line per client, the policy in words, and how firm the amounts are."""
+
+    lines: tuple[Line, ...]
+    pot: Decimal
+    step: Decimal
+    currency: str
+    rule: str
+    min_share: Decimal
+    policy: tuple[str, ...]
+    stability: Stability
+    method: str
+    guarantee: str
+    game_id: str
+
+    def text(self, amount: Decimal) -> str:
+        """An amount for people: thousands apart, as many decimals as the step has.
+
+        >>> values = Values([1.0], ("a",), "exact", 2)
+        >>> payout(values, 1234, currency="EUR").text(Decimal(1234))
+        '1,234.00'
+        """
+        exponent = self.step.as_tuple().exponent
+        return f"{amount:,.{max(0, -exponent if isinstance(exponent, int) else 0)}f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON. Amounts are texts: a number would be a float to most readers."""
+        return {
+            "format": _FORMAT,
+            "pot": str(self.pot),
+            "currency": self.currency,
+            "rule": self.rule,
+            "min_share": str(self.min_share),
+            "round": str(self.step),
+            "policy": list(self.policy),
+            "method": self.method,
+            "guarantee": self.guarantee,
+            "game_id": self.game_id,
+            "lines": [_plain(line) for line in self.lines],
+            "stability": self.stability.to_dict(),
+        }
+
+    def to_csv(self) -> str:
+        """One row per client. A name that a spreadsheet would run as a formula gets an apostrophe in front."""
+        return as_csv(self)
+
+    def to_markdown(self) -> str:
+        """An invoice: the table, the policy it follows, and how firm the amounts are."""
+        return as_markdown(self)
+
+
+def payout(
+    values: Values,
+    pot: Amount,
+    rule: str = "floor",
+    min_share: Amount = 0,
+    step: Amount = Decimal("0.01"),
+    currency: str = "",
+    draws: int = DRAWS,
+) -> Payout:
+    """Shares the pot out by one of the `RULES`, in whole steps that add up to it exactly.
+
+    Everyone whom the rule pays gets at least `min_share` of the pot, up to rounding. How far the amounts would
+    move within the intervals of the values is simulated with `draws` draws and a fixed seed.
+
+    >>> values = Values([2.0, 1.0, 0.0], ("a", "b", "c"), "exact", 8, guarantee="exact")
+    >>> [str(line.amount) for line in payout(values, 100, "proportional").lines]
+    ['66.67', '33.33', '0.00']
+    """
+    chosen = _rule(rule)
+    exact_pot, exact_step = as_decimal(pot, "The pot"), as_decimal(step, "The step of rounding")
+    steps = in_steps(exact_pot, exact_step)
+    least = _least(min_share, values.n)
+    _check(values, currency)
+    firm = stability(values, chosen, float(least), draws)
+    lines = _lines(values, chosen, least, steps, exact_step, firm)
+    said = policy(chosen, exact_pot, exact_step, currency, least)
+    origin = (values.method, values.guarantee, values.game_id)
+    return Payout(lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin)
+
+
+def _lines(
+    values: Values, rule: Rule, least: Decimal, steps: int, step: Decimal, firm: Stability
+) -> tuple[Line, ...]:
+    mean = np.where(np.abs(values.mean) <= _ROUNDING * np.abs(values.mean).max(), 0.0, values.mean)
+    half = half_widths(values, LEVEL)
+    rule.check(values, mean, half)
+    weights, takes_part = rule.weigh(mean, half)
+    if not takes_part.any():
+        raise InputError(
+            f"The rule {rule.name!r} pays nobody: {rule.nobody}. Keep the pot, or choose a rule that pays for "
+            "differences only: shift."
+        )
+    shares = split(weights.tolist(), takes_part.tolist(), least)
+    plain = split(weights.tolist(), takes_part.tolist(), Decimal(0))
+    units = deal(shares, steps, plain)
+    lines = []
+    for i, name in enumerate(values.names):
+        amount = units[i] * step
+        note = rule.note(float(mean[i]), bool(takes_part[i]))
+        note = note or ("raised to the minimum share" if shares[i] > plain[i] else "")
+        width = None if half is None or values.stderr is None else float(half[i])
+        low, high = _range(firm, i, steps, step, amount)
+        lines.append(Line(name, float(values.mean[i]), width, float(shares[i]), amount, low, high, note))
+    return tuple(lines)
+
+
+def _rule(name: str) -> Rule:
+    rule = RULES.get(name)
+    if rule is None:
+        raise InputError(f"Unknown rule {name!r}. Rules: {', '.join(RULES)}.")
+    return rule
+
+
+def _least(min_share: Amount, n: int) -> Decimal:
+    least = as_decimal(min_share, "The minimum share")
+    if not 0 <= least <= 1:
+        raise InputError(f"The minimum share is a fraction of the pot, from 0 to 1. Got {min_share}.")
+    if least * n > 1:
+        raise InputError(
+            f"A minimum share of {least} for each of {n} clients is more than the pot. "
+            f"At most 1/{n} each can be promised."
+        )
+    return least
+
+
+def _check(values: Values, currency: str) -> None:
+    if not currency.isprintable() or len(currency) > 16:
+        raise InputError(f"A currency is a short text such as EUR. Got {currency!r}.")
+    if values.n == 0:
+        raise InputError("There are no clients in these values: nobody can be paid.")
+    for what, numbers in (("value", values.mean), ("standard error", values.stderr)):
+        bad = [] if numbers is None else np.flatnonzero(~np.isfinite(numbers)).tolist()
+        if bad:
+            raise InputError(
+                f"Every {what} must be a finite number. That of {values.names[bad[0]]!r} is not"
+                f"{f', nor are {len(bad) - 1} others' if len(bad) > 1 else ''}. Value the clients again."
+            )
+
+
+def _range(
+    firm: Stability, i: int, steps: int, step: Decimal, amount: Decimal
+) -> tuple[Decimal | None, Decimal | None]:
+    """Simulated shares as money. The amount itself is always within."""
+    if firm.ranges is None:
+        return None, None
+    low, high = (round(steps * share) * step for share in firm.ranges[i])
+    return min(low, amount), max(high, amount)
+
+
+def _plain(line: Line) -> dict[str, Any]:
+    texts = {
+        name: None if (a := getattr(line, name)) is None else str(a) for name in ("amount", "low", "high")
+    }
+    return {
+        "client": line.name,
+        "value": line.value,
+        "half_width_95": line.half_width,
+        "share": line.share,
+        **texts,
+        "note": line.note,
+    }

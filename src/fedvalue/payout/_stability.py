@@ -1,0 +1,149 @@
+"""How firm amounts are: the rule applied to values drawn from their uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.errors import InputError
+from fedvalue.payout._rules import Rule, half_widths
+from fedvalue.values import Values
+
+__all__ = ["DRAWS", "LEVEL", "Order", "Stability", "stability"]
+
+Array: TypeAlias = "NDArray[np.float64]"
+DRAWS = 4_000
+LEVEL = 0.95
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class Order:
+    """Two clients that are neighbours by value, and how likely the lower one is truly worth more.
+
+    `at_most`: the method does not say how the two errors hang together, so this is the worst case. `equal`: both
+    have the same value for certain.
+    """
+
+    above: str
+    below: str
+    wrong: float
+    at_most: bool = False
+    equal: bool = False
+
+
+@dataclass(frozen=True)
+class Stability:
+    """`ranges` are shares per client, `orders` neighbours by rank; None where the method cannot tell."""
+
+    statement: str
+    draws: int
+    seed: int
+    joint: bool
+    pays_nobody: float
+    ranges: tuple[tuple[float, float], ...] | None
+    orders: tuple[Order, ...] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; the ranges stand with the clients as money."""
+        orders = self.orders
+        return {
+            "statement": self.statement,
+            "level": LEVEL,
+            "draws": self.draws,
+            "seed": self.seed,
+            "joint": self.joint,
+            "pays_nobody": self.pays_nobody,
+            "orders": None if orders is None else [vars(order) for order in orders],
+        }
+
+
+def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability:
+    """Draws values, applies the rule to each draw, and looks at the middle 95 % of every client's share."""
+    if draws < 100:
+        raise InputError(f"The range of a payout takes at least 100 draws. Got {draws}.")
+    half = half_widths(values, LEVEL)
+    if half is None:
+        said = f"The method {values.method} gives no interval, so nothing can be said about how firm these amounts are."
+        return Stability(said, 0, _SEED, False, 0.0, None, None)
+    orders = _orders(values)
+    if not half.any():
+        said = (
+            "The values are exact for the trainings they rest on, so their estimation moves no amount. Training "
+            "again with other random numbers can; the audit says how far."
+        )
+        return Stability(said, 0, _SEED, True, 0.0, None, orders)
+    joint = values.covariance is not None
+    weights, takes_part = rule.weigh(_drawn(values, draws), half)
+    paid = takes_part.any(axis=1)
+    nobody = 1 - float(paid.mean())
+    said = f"Ranges are the middle 95 % of {draws:,} payouts with values drawn from their uncertainty, seed {_SEED}."
+    if not joint:
+        said += " Errors of different clients are taken as independent; this method does not tell."
+    if nobody:
+        said += f" In {nobody:.1%} of the draws the rule pays nobody; these are left out."
+    if not paid.any():
+        return Stability(said, draws, _SEED, joint, nobody, None, orders)
+    shares = _split(weights[paid], takes_part[paid], least)
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
+    ranges = tuple(zip(low.tolist(), high.tolist(), strict=True))
+    return Stability(said, draws, _SEED, joint, nobody, ranges, orders)
+
+
+def _drawn(values: Values, draws: int) -> Array:
+    rng = np.random.default_rng(_SEED)
+    assert values.stderr is not None
+    if values.covariance is not None:
+        # The symmetric root: unlike other factors it does not depend on the signs that a library happens to choose.
+        power, direction = np.linalg.eigh(values.covariance)
+        root = (direction * np.sqrt(np.maximum(power, 0.0))) @ direction.T
+        drawn: Array = values.mean + rng.standard_normal((draws, values.n)) @ root
+        return drawn
+    noise = rng.standard_normal((draws, values.n))
+    if values.dof is not None:  # Student's t: a normal over the root of a mean of squares
+        dof = np.where(np.isfinite(values.dof), np.maximum(values.dof, 1e-3), 1e9)
+        noise /= np.sqrt(rng.chisquare(dof, (draws, values.n)) / dof)
+    spread: Array = values.mean + noise * values.stderr
+    return spread
+
+
+def _split(weights: Array, takes_part: NDArray[np.bool_], least: float) -> Array:
+    """`_money.split` in floats, for all draws at once."""
+    weights = np.where(weights.any(axis=1, keepdims=True), weights, takes_part)
+    raised = np.zeros(weights.shape, dtype=bool)
+    while True:
+        free = np.where(raised, 0.0, weights)
+        left = 1 - least * raised.sum(axis=1, keepdims=True)
+        total = free.sum(axis=1, keepdims=True)
+        shares = np.where(raised, least, left * free / np.where(total > 0, total, 1.0))
+        short = takes_part & ~raised & (shares < least - 1e-12)
+        if not short.any():
+            return shares
+        raised |= short
+
+
+def _orders(values: Values) -> tuple[Order, ...]:
+    """Neighbours by value, and how likely their order is wrong."""
+    from scipy.special import ndtr, stdtr
+
+    ranked = np.argsort(-values.mean, kind="stable")
+    rounding = 1e-12 * float(np.abs(values.mean).max())
+    found = []
+    for i, j in zip(ranked[:-1].tolist(), ranked[1:].tolist(), strict=True):
+        names, apart = (values.names[i], values.names[j]), float(values.mean[i] - values.mean[j])
+        right = values.probability_order(i, j)
+        if right is not None:
+            equal = right in (0.0, 0.5, 1.0) and apart <= rounding
+            found.append(Order(*names, 0.5 if equal else 1 - right, equal=equal))
+            continue
+        assert values.stderr is not None
+        spread = float(values.stderr[i] + values.stderr[j])
+        z = -apart / spread if spread > 0 else (-np.inf if apart > 0 else 0.0)
+        dof = np.inf if values.dof is None else float(min(values.dof[i], values.dof[j]))
+        wrong = float(stdtr(dof, z) if np.isfinite(dof) and np.isfinite(z) else ndtr(z))
+        found.append(Order(*names, wrong, at_most=True))
+    return tuple(found)

@@ -1,0 +1,108 @@
+"""Payouts as files: CSV for spreadsheets, Markdown as an invoice. Names are data, never markup or formulas."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fedvalue.payout._stability import LEVEL, Order
+from fedvalue.text import csv_text, markdown_text, one_line
+
+if TYPE_CHECKING:
+    from fedvalue.payout import Payout
+
+__all__ = ["as_csv", "as_markdown", "doubtful_orders"]
+
+_CLOSE = 0.05  # orders that are wrong with less chance than this are not worth a word
+_LISTED = 8  # orders in a sentence; more are counted, and all are in the JSON
+
+
+def as_csv(payout: Payout) -> str:
+    """Amounts are plain numbers. Line ends are those of RFC 4180, which spreadsheets expect."""
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow(["client", "value", "half_width_95", "share", "payout", "low", "high", "currency", "note"])
+    for line in payout.lines:
+        numbers = (line.value, line.half_width, line.share, line.amount, line.low, line.high)
+        cells = ("" if number is None else number for number in numbers)
+        rows.writerow([csv_text(line.name), *cells, csv_text(payout.currency), line.note])
+    return text.getvalue()
+
+
+def as_markdown(payout: Payout) -> str:
+    """Title, table, policy, stability, origin."""
+    unit = f" ({markdown_text(payout.currency)})" if payout.currency else ""
+    ranges = any(line.low is not None for line in payout.lines)
+    head = [
+        "Client",
+        "Value",
+        f"± {LEVEL:.0%}",
+        "Share",
+        f"Payout{unit}",
+        *(["Range 95 %"] if ranges else []),
+        "Note",
+    ]
+    marks = ["---", *["---:"] * (len(head) - 2), "---"]
+    rows = [head, marks, *(_row(payout, i, ranges) for i in range(len(payout.lines)))]
+    total = ["**Total**", "", "", "", f"**{payout.text(payout.pot)}**", *([""] if ranges else []), ""]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in [*rows, total])
+    firm = [markdown_text(payout.stability.statement), *doubtful_orders(payout, markdown_text)]
+    parts = [
+        "# Payout",
+        table,
+        "## Policy",
+        "\n".join(f"- {markdown_text(sentence)}" for sentence in payout.policy),
+        "## How firm the amounts are",
+        "\n".join(f"- {sentence}" for sentence in firm),
+        f"Values by the method {markdown_text(payout.method)}"
+        + (f", game {markdown_text(payout.game_id)}." if payout.game_id else "."),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(payout: Payout, i: int, ranges: bool) -> list[str]:
+    line = payout.lines[i]
+    within = (
+        "–"
+        if line.low is None or line.high is None
+        else f"{payout.text(line.low)} – {payout.text(line.high)}"
+    )
+    return [
+        markdown_text(line.name),
+        f"{line.value:+.4g}",
+        "–" if line.half_width is None else f"{line.half_width:.2g}",
+        f"{line.share:.2%}",
+        payout.text(line.amount),
+        *([within] if ranges else []),
+        line.note,
+    ]
+
+
+def doubtful_orders(payout: Payout, shown: Callable[[str], str] = one_line) -> list[str]:
+    """Which neighbours by value may stand the wrong way round; `shown` makes names fit to be printed."""
+    orders = payout.stability.orders
+    if not orders:
+        return []
+    equal = [order for order in orders if order.equal]
+    close = [order for order in orders if order.wrong >= _CLOSE and not order.equal]
+    lines = []
+    if equal:
+        pairs = "; ".join(f"{shown(order.above)} and {shown(order.below)}" for order in equal[:_LISTED])
+        lines.append(f"Of the same value are {pairs}{_more(equal)}.")
+    if close:
+        close.sort(key=lambda order: -order.wrong)
+        chances = "; ".join(
+            f"{shown(order.above)} above {shown(order.below)} {'at most ' if order.at_most else ''}{order.wrong:.0%}"
+            for order in close[:_LISTED]
+        )
+        lines.append(f"Orders in doubt, with the probability that they are wrong – {chances}{_more(close)}.")
+    if len(close) + len(equal) < len(orders):
+        others = "Any other order" if lines else "The order"
+        lines.append(f"{others} of two neighbours is wrong with a probability below {_CLOSE:.0%}.")
+    return lines
+
+
+def _more(orders: list[Order]) -> str:
+    return f"; and {len(orders) - _LISTED} more" if len(orders) > _LISTED else ""
