@@ -143,6 +143,11 @@ def test_gradient_methods(method: str) -> None:
     assert ("another unit (loss)" in text) is (method == "dig-fl")
 
 
+def test_a_gradient_method_that_samples_its_models_says_so() -> None:
+    assert "random orders of the clients" in output(*SMALL, "--method", "or", "--option", "models=6")
+    assert "random orders" not in output(*SMALL, "--method", "or")
+
+
 def test_options_of_method_scenario_and_training() -> None:
     text = output(
         "--clients", "3", "--samples", "30", "--partition", "dirichlet", "--scenario-option", "alpha=5",

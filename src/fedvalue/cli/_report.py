@@ -120,6 +120,11 @@ def result_lines(job: Job, result: Result, guarantee: list[str]) -> list[str]:
     unit = values.details.get("unit")
     if unit is not None and unit != metric:
         lines.append(f"The values of {values.method} are in another unit ({unit}) and do not add up to that.")
+    if values.details.get("sampled") is True:
+        lines.append(
+            "The updates can be put together to too many models to evaluate all: random orders of the clients stand "
+            "for them. --option models=NUMBER allows more."
+        )
     lines += _stands_out(job.scenario, values)
     lines += _cost_lines(job, result)
     lines += guarantee
