@@ -55,7 +55,8 @@ def main(grid, context):
     settings = Settings.from_config(config, ("task", "classes", "test"))
     with np.load(config["test"]) as file:
         test = Dataset(file["x"], file["y"])
-    roster = Roster.gather(grid, settings.clients, settings.patience)
+    kind = config["task"], config["classes"], 0
+    roster = Roster.gather(grid, settings.clients, settings.patience, kind=kind)
     scenario = remote_scenario(roster.reports, test, config["task"], config["classes"])
     everyone = (1 << scenario.n) - 1
     asked = []

@@ -223,6 +223,23 @@ def test_resume_repeats_nothing_and_overwrite_everything(trainings: list[int]) -
     assert kept.read_text() == "mine"
 
 
+@pytest.mark.usefixtures("_tiny")
+def test_the_command_in_the_manifest_gives_the_same_rows() -> None:
+    output(*QUICK, "--seeds", "1", "--variant", "authors", "-q")
+    record = json.loads(Path(f"{FOLDER}-authors", "manifest.json").read_text(encoding="utf-8"))
+    assert record["command"] == "fedvalue reproduce tiny --scale smoke --variant authors --seeds 1"
+    output(*QUICK, "--seeds", "2", "-q")  # as many as usual
+    record = json.loads(Path(FOLDER, "manifest.json").read_text(encoding="utf-8"))
+    assert record["command"] == "fedvalue reproduce tiny --scale smoke"
+
+
+def test_a_figure_with_nothing_to_show_is_left_out() -> None:
+    output("theory", "--seeds", "1", "-q")  # one run has no variance
+    found = {path.name for path in Path("reproduction/theory-smoke").glob("*.png")}
+    assert found == {"truncation.png", "bound.png"}
+    assert json.loads(Path("reproduction/theory-smoke/manifest.json").read_text())["finished"]
+
+
 def test_resume_refuses_rows_of_other_settings() -> None:
     output("example1")
     path = Path("reproduction/example1-smoke/manifest.json")
@@ -314,6 +331,38 @@ def test_a_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.Monk
     found = reproduce("adult", "--seeds", "1", "-q")
     assert found.exit_code == 1
     assert "pip install 'fedvalue[xgboost]'" in found.stderr
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_all_of_a_variant_are_those_that_have_it(tmp_path: Path) -> None:
+    plain = TINY.partition("[variant")[0]
+    (tmp_path / "files" / "other.toml").write_text(plain, encoding="utf-8")
+    assert "There are: authors." in failure("all", "--variant", "ours")
+    output("all", "--variant", "authors", "-q")
+    assert {path.name for path in Path("reproduction").iterdir() if path.is_dir()} == {"tiny-smoke-authors"}
+
+
+def test_a_disk_that_does_not_answer_is_told_without_a_stack_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any) -> Any:
+        raise OSError(28, "No space left on device", "rows.csv")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fedvalue.experiments.rows.RowFile.append", full)
+        message = failure("example1", "-q", code=1)
+        assert "Cannot read or write rows.csv: No space left on device." in message
+        assert "--resume" in message
+    output("example1", "--resume")
+    monkeypatch.setattr(Path, "iterdir", full)
+    assert "Cannot read reproduction/example1-smoke: No space left on device." in failure("example1")
+
+
+def test_what_cannot_be_removed_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fixed(*args: Any, **options: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (nowhere := Path("nowhere")).mkdir()
+    monkeypatch.setattr(Path, "rmdir", fixed)
+    assert "Missing data" in failure("adult", "--scale", "small", "--data-dir", nowhere, "-q")
 
 
 def test_all_goes_on_where_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:

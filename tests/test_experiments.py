@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 
 import fedvalue as fv
 from fedvalue.experiments import SCALES, Experiment, names, read, tables
-from fedvalue.experiments.costs import Cost, CostFile, orders_trained
-from fedvalue.experiments.engine import Played, play
+from fedvalue.experiments.costs import Cost, CostFile, measure_cost, orders_trained
+from fedvalue.experiments.engine import Played, play, with_variance
 from fedvalue.experiments.grid import Run, budget_for, games_of, runs_of
+from fedvalue.experiments.keys import _ALLOWED
 from fedvalue.experiments.manifest import manifest, settings_of
 from fedvalue.experiments.measures import COLUMNS, MEASURES, Finding, measured
 from fedvalue.experiments.rows import Row, RowFile, columns_of
@@ -205,6 +206,18 @@ def test_real_data_covers_the_sizes_of_both_large_scales(name: str) -> None:
         (HEAD + "[scale.smoke.games]\ntraining = {round = 2}", r"\[scale.smoke.games.training\].*'rounds'"),
         (HEAD + "[method.ipss]\nbudget = [3]", r"\[method.ipss\]: unknown key 'budget'"),
         ("title = 'x'", "'paper' is missing"),
+        (
+            HEAD.replace('["exact", "ipss", "or", "equal"]', '"ipss"'),
+            "'methods' must be a list, each entry text",
+        ),
+        (HEAD.replace("[5]", "5"), "'budgets' must be a list, each entry a whole number or text. Got 5"),
+        (HEAD.replace("[5]", "[2.5]"), "'budgets' must be a list"),
+        (HEAD.replace("seeds = 2", "seeds = true"), "'seeds' must be a whole number or a list. Got True"),
+        (HEAD.replace("seeds = 2", "seeds = ['a']"), "'seeds' must be a list, each entry a whole number"),
+        (HEAD.replace('claim = "Nothing is claimed."', "claim = 3"), "'claim' must be text. Got 3"),
+        (HEAD.split("[scale")[0].replace("[table]", "scale = 3\n[table]"), "'scale' must be a table. Got 3"),
+        (HEAD + "[method]\nipss = 3", r"\[method.ipss\] must be a table. Got 3"),
+        (HEAD + "[[figure]]\nnmae = 'x'", r"\[figure 1\]: unknown key 'nmae'. Did you mean 'name'"),
         ("title = ", "cannot be read as an experiment"),
     ],
 )
@@ -220,6 +233,7 @@ def test_a_wrong_file_is_refused_by_the_name_of_the_key(tmp_path: Path, text: st
         ("[game.x]\nscenario = 'digits'", "needs 'scenario' and 'clients'"),
         (DIGITS + "[method.ipss]\nname = 'ipps'", "unknown method 'ipps'"),
         (DIGITS + "[method.ipss]\nbudgets = ['many']", "A budget is a number"),
+        (DIGITS + "[method.ipss]\nbudgets = ['inf%']", "A budget is a number"),
     ],
 )
 def test_a_wrong_grid_is_refused(own: Any, text: str, message: str) -> None:
@@ -257,6 +271,18 @@ def test_a_scale_says_only_what_differs(tmp_path: Path) -> None:
     assert other.get("model") == "mlp"
     theirs = document.at("smoke", "theirs").methods[1]
     assert (theirs.name, theirs.label, theirs.options) == ("tmc", "ours", {})
+
+
+def test_settings_before_a_scenario_are_kept(own: Any) -> None:
+    text = "[games]\nclients = 3\nsamples = 7\noptions = {features = 2}\n[game.a]\nscenario = 'synthetic'\n"
+    (game,) = games_of(own(text))
+    assert (game.get("samples"), game.options) == (7, {"features": 2})
+
+
+def test_a_figure_may_have_the_keys_of_its_specification() -> None:
+    from fedvalue.report.plots import FigureSpec
+
+    assert {field.name for field in fields(FigureSpec)} == _ALLOWED["figure"]
 
 
 # The grid
@@ -311,6 +337,15 @@ def test_measures_against_the_truth() -> None:
     assert found([1.0, 1.0])["error"] is None
 
 
+def test_rounding_errors_are_no_ranking() -> None:
+    truth = fv.Values([3.0, 2.0, 1.0], ["0", "1", "2"], "exact", 8)
+    tied = found([0.1 + 0.2, 0.3, 0.3], truth=truth)  # one of them is 4e-17 larger
+    assert (tied["kendall"], tied["spearman"]) == (None, None)
+    half = found([0.5, 0.1 + 0.2, 0.3], truth=truth)
+    assert half["kendall"] == pytest.approx(2 / math.sqrt(3 * 2))
+    assert found([0.0, 0.0, 0.0], truth=truth)["kendall"] is None
+
+
 def test_free_riders_and_copies() -> None:
     scenario = fv.load_scenario("digits", clients=5, partition="same+free-riders", samples=10)
     result = found(
@@ -362,6 +397,22 @@ def test_costs_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert CostFile(tmp_path / "costs.json").of(game, "cpu") == first
 
 
+def test_a_busy_moment_does_not_turn_the_cost_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = fv.load_scenario("digits", clients=3, samples=10)
+    game = fv.FederatedGame(scenario, "linear", fv.Training(1, 1), device="cpu")
+    asked: list[int] = []
+
+    def seconds(game: Any, mask: int) -> float:
+        asked.append(mask)
+        return (0.01 if mask == 1 else 0.03) + (1 if len(asked) < 8 else 0) / 10  # busy at first
+
+    monkeypatch.setattr("fedvalue.experiments.costs.seconds_alone", seconds)
+    cost = measure_cost(game, "cpu")
+    assert asked == [1, *[1, 7] * 5]
+    assert cost.measured == ((10, 0.01), (30, 0.03))
+    assert cost.per_sample == pytest.approx(0.001)
+
+
 # Rows
 
 
@@ -386,7 +437,7 @@ def test_one_game_from_the_grid_to_the_rows(
 ) -> None:
     rows = played(own(DIGITS), tmp_path)
     assert sorted(trainings) == list(range(8))  # enumerated once, whatever the methods ask
-    by_label = {row["label"]: row for row in rows}
+    by_label = {row["label"]: row for row in reversed(rows)}
     assert [row["method"] for row in rows] == ["exact", "ipss", "ipss", "or", "equal"]
     assert by_label["MC-Shapley"]["error"] == 0
     assert by_label["MC-Shapley"]["trainings"] == 8
@@ -397,6 +448,20 @@ def test_one_game_from_the_grid_to_the_rows(
     vectors = [list(map(float, row["values"].split())) for row in rows if row["label"] == "IPSS"]
     assert by_label["IPSS"]["variance"] == pytest.approx(np.var(vectors, axis=0, ddof=1).mean())
     assert by_label["OR"]["variance"] is None  # one run: it has no seed to vary over
+
+
+def test_a_variance_counts_once_for_every_game_and_not_where_nothing_ran() -> None:
+    def row(game: str, seed: int, values: str | None, budget: int = 5) -> Row:
+        about = {"game_id": game, "label": "a", "budget": budget, "seed": seed, "n": 3}
+        return {**about, "applicable": values is not None, "values": values}
+
+    rows = with_variance(
+        [row("x", 0, "0 0 0"), row("x", 1, "2 2 2"), row("y", 0, "0 0 0"), row("y", 1, "4 4 4")]
+    )
+    assert [each["variance"] for each in rows] == [2.0, None, 8.0, None]
+    assert aggregated(rows, Shown(columns=("variance",)))[0]["variance"] == 5.0
+    assert with_variance([row("x", 0, "1 2 3", budget=8)])[0]["variance"] == 0
+    assert with_variance([row("x", 0, None, budget=8)])[0]["variance"] is None
 
 
 def test_a_second_experiment_on_the_same_game_trains_nothing(
@@ -472,6 +537,13 @@ def test_means_and_deviations_over_seeds() -> None:
     assert text.splitlines()[0] == "n,label,runs,trainings,error,error_sd,paper_seconds,extrapolated"
     assert text.splitlines()[1].startswith("3,a,2,5.0,0.5,0.35355")
     assert any(line.startswith("±") for line in legend(shown))
+
+
+def test_an_infinite_mean_has_no_deviation() -> None:
+    shown = Shown(columns=("skill",))
+    rows = lines(label=["a"] * 3, skill=[0.5, 0.25, -math.inf])
+    (part,) = parts_of(aggregated(rows, shown), shown)
+    assert part.lines == (("a", "−∞"),)
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,69 @@ class TestForeignApps:
         with pytest.raises(UnavailableError, match=r"none of the metrics \['top1'\], only \['eval_acc'"):
             valued(grid, modules, tmp_path, metrics={"top1": "accuracy"}, patience=0.5)
 
+    @pytest.mark.parametrize(
+        ("metrics", "says"),
+        [
+            ({"num-examples": 9, "eval_loss": 1.0}, "client 1 .*sent no accuracy, as the others did"),
+            (None, "client 1 .*measured on 5 examples; before, on 9"),
+        ],
+        ids=["other metrics", "another size"],
+    )
+    def test_bad_measurements_are_named(
+        self,
+        metrics: dict[str, Any] | None,
+        says: str,
+        grid: ForeignGrid,
+        modules: dict[str, Any],
+        tmp_path: Path,
+    ) -> None:
+        sizes = [9]
+
+        def twist(message: Message, reply: RecordDict) -> RecordDict:
+            if message.metadata.message_type != "evaluate":
+                return reply
+            changed = {**reply["metrics"], "num-examples": sizes.pop() if sizes else 5}
+            return RecordDict({"metrics": MetricRecord(metrics or changed)})
+
+        grid.twists[1] = twist
+        with pytest.raises(UnavailableError, match=says):
+            valued(grid, modules, tmp_path, patience=0.0)
+
+    def test_the_others_are_valued_where_the_user_chose_that(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        grid.twists[1] = lambda message, reply: (
+            Error(code=8, reason="") if message.metadata.group_id == "2" else reply
+        )
+        options = {
+            "evaluate": lambda model: {"accuracy": float(model["layers.0.bias"].mean())},
+            "patience": 0.0,
+        }
+        with pytest.raises(UnavailableError, match="missing='use-known'"):
+            valued(grid, modules, tmp_path, **options)
+        values = valued(grid, modules, tmp_path, missing="use-known", **options)
+        assert values.names == ("node-100", "node-102")
+        assert "crashed" in values.details["unavailable"]["node-101"]
+        assert any("client 1 crashed" in text for text in values.details["incidents"])
+        with pytest.raises(InputError, match="missing must be one of"):
+            valued(grid, modules, tmp_path, missing="guess")
+
+    def test_sizes_and_names_of_metrics_are_part_of_the_game(
+        self, grid: ForeignGrid, modules: dict[str, Any]
+    ) -> None:
+        """Weights follow from the sizes, and stored numbers from the names: other ones are another game."""
+        identities = [
+            ForeignApp(start(modules), "k", metrics=metrics).identity()
+            for metrics in (None, {"f1": "accuracy"}, {"eval_acc": "accuracy"})
+        ]
+        assert len({str(identity) for identity in identities}) == 3
+        before = ForeignTrainer(grid, ForeignApp(start(modules), "k", {"lr": LR}), N).scenario.fingerprint
+        grid.twists[1] = lambda message, reply: RecordDict(
+            {**reply, "metrics": MetricRecord({"num-examples": 7})}
+        )
+        after = ForeignTrainer(grid, ForeignApp(start(modules), "k", {"lr": LR}), N).scenario.fingerprint
+        assert before != after
+
     def test_everybody_must_answer_once(
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:

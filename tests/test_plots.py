@@ -263,6 +263,15 @@ class TestAxes:
         assert [number_text(v) for v in (0.1 + 0.2, 1500, 2.5e-7, -3)] == ["0.3", "1500", "2.5·10⁻⁷", "−3"]
 
 
+def test_labels_at_the_top_stay_inside_the_figure() -> None:
+    rows = [{"label": label, "n": n, "time": float(n)} for label in SAMPLED for n in (14, 20)]
+    rows += [{"label": "OR", "n": n, "time": 1.0} for n in (14, 20)]
+    figure = draw(FigureSpec("time", "line", "n", "time", y_scale="log"), rows)
+    names = [text for text in figure.axes[0].texts if text.get_text() in SAMPLED]
+    assert len(names) == len(SAMPLED)
+    assert max(Text.get_window_extent(text).y1 for text in names) <= figure.bbox.y1 + 0.5
+
+
 class TestPlacement:
     @settings(deadline=None)
     @given(st.lists(st.tuples(st.floats(-20, 120), st.floats(1, 8)), max_size=12))

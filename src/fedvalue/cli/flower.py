@@ -118,13 +118,15 @@ def _need_flower() -> None:
 
 @contextmanager
 def _ended_politely() -> Iterator[None]:
-    """A request to terminate is handled like Ctrl-C: what was started is stopped."""
+    """A request to terminate, or a terminal that is closed, is handled like Ctrl-C: what was started is stopped."""
 
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]  # nohup
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

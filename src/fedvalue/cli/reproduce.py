@@ -73,18 +73,17 @@ def reproduce(
     stopped goes on with --resume.
     """
     from fedvalue.experiments import names, read
+    from fedvalue.experiments.spec import having
 
     if list_all or name is None:
         _list(json)
         return
     if resume and overwrite:
         raise InputError("--resume and --overwrite exclude each other.")
-    wanted = names() if name == _ALL else [name]
-    documents = [read(each) for each in wanted]
-    experiments = [
-        document.at(scale, variant if variant in document.variants or name != _ALL else "", seeds)
-        for document in documents
-    ]
+    documents = [read(each) for each in (names() if name == _ALL else [name])]
+    if name == _ALL and variant:
+        documents = having(variant, documents)
+    experiments = [document.at(scale, variant, seeds) for document in documents]
     folders = [out / _folder_name(experiment) for experiment in experiments]
     for experiment, folder in zip(experiments, folders, strict=True):
         _check_folder(experiment, folder, resume, overwrite)
@@ -144,10 +143,13 @@ def _check_folder(experiment: Experiment, folder: Path, resume: bool, overwrite:
     """What is there is kept unless it may go; a run goes on only with the settings that it began with."""
     from fedvalue.experiments.manifest import settings_of, written_settings
 
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file. Choose another folder with --out.")
-    if not folder.exists() or not any(folder.iterdir()) or overwrite:
-        return
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file. Choose another folder with --out.")
+        if not folder.exists() or not any(folder.iterdir()) or overwrite:
+            return
+    except OSError as error:
+        raise InputError(f"Cannot read {folder}: {error.strerror}.") from error
     if not resume:
         raise InputError(
             f"{folder} is not empty. Add --resume to go on with what is there, or --overwrite to begin anew."
@@ -168,11 +170,12 @@ def _reproduce(
     quiet: bool,
 ) -> Published:
     from fedvalue.experiments.engine import play
+    from fedvalue.experiments.manifest import command_of
     from fedvalue.experiments.output import Notes, begin, forget_empty, publish
     from fedvalue.trainers.local import choose_device
 
     began = time.perf_counter()
-    notes = Notes(choose_device(device), _command(experiment, data_dir))
+    notes = Notes(choose_device(device), command_of(experiment, data_dir is not None))
     begin(experiment, folder, notes, fresh=overwrite)
     try:
         with _watching(_folder_name(experiment), work_of(experiment), quiet) as watch:
@@ -182,16 +185,14 @@ def _reproduce(
     except FedvalueError:
         forget_empty(folder)
         raise
+    except OSError as error:  # a full disk, a folder that was taken away
+        raise FedvalueError(
+            f"Cannot read or write {error.filename or folder}: {error.strerror or error}. "
+            "What is finished is kept: the same command with --resume goes on from there."
+        ) from error
     except KeyboardInterrupt as error:
         complain("Interrupted. What is finished is kept: the same command with --resume goes on from there.")
         raise typer.Exit(130) from error
-
-
-def _command(experiment: Experiment, data_dir: Path | None) -> str:
-    """How to run this again; folders are the reader's own."""
-    variant = f" --variant {experiment.variant}" if experiment.variant else ""
-    data = " --data-dir DATA" if data_dir is not None else ""
-    return f"fedvalue reproduce {experiment.name} --scale {experiment.scale}{variant}{data}"
 
 
 def _show(experiment: Experiment, result: Published, folder: Path, quiet: bool, several: bool) -> None:

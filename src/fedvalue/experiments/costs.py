@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -61,24 +61,25 @@ def seconds_alone(game: FederatedGame, mask: int) -> float:
 
 
 def measure_cost(game: FederatedGame, device: str) -> Cost:
-    """Trains the smallest client alone and then all clients, each a few times where that is quick: the
+    """Trains the smallest client alone and all clients, in turn and a few times where that is quick: the
     quickest counts, because other programs can only delay it. The first training of a process starts libraries as
     well and is not counted at all.
     """
     sizes = [len(data) for data in game.scenario.clients]
     masks = [smallest_client(game), full_mask(game.n)]
     seconds_alone(game, masks[0])
-    found = [(sum(sizes[i] for i in members(mask)), _quickest(game, mask)) for mask in masks]
-    (few, quick), (many, slow) = found
+    few, many = (sum(sizes[i] for i in members(mask)) for mask in masks)
+    quick, slow = _quickest(game, masks)
     per_sample = max(0.0, (slow - quick) / (many - few)) if many > few else 0.0
-    return Cost(max(0.0, quick - per_sample * few), per_sample, tuple(found), device)
+    return Cost(max(0.0, quick - per_sample * few), per_sample, ((few, quick), (many, slow)), device)
 
 
-def _quickest(game: FederatedGame, mask: int) -> float:
-    found = [seconds_alone(game, mask)]
-    while len(found) < _REPEATS and sum(found) < _QUICK_SECONDS:
-        found.append(seconds_alone(game, mask))
-    return min(found)
+def _quickest(game: FederatedGame, masks: Sequence[int]) -> list[float]:
+    """In turn, so that a moment when the machine is busy does not make one of them alone look slow."""
+    rounds: list[list[float]] = []
+    while not rounds or (len(rounds) < _REPEATS and sum(map(sum, rounds)) < len(masks) * _QUICK_SECONDS):
+        rounds.append([seconds_alone(game, mask) for mask in masks])
+    return [min(found) for found in zip(*rounds, strict=True)]
 
 
 class CostFile:

@@ -91,7 +91,10 @@ def play(
 
 
 def with_variance(rows: Iterable[Row]) -> list[Row]:
-    """The rows, each with the variance over seeds of the values that its like found: mean over clients."""
+    """The rows, the first of its like with the variance over seeds of the values that they found: mean over clients.
+
+    It stands there once, so that a deviation over games is not one over copies of the same number.
+    """
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(key_of({**row, "seed": None}), []).append(row)
@@ -99,9 +102,9 @@ def with_variance(rows: Iterable[Row]) -> list[Row]:
     for group in groups.values():
         vectors = [list(map(float, row["values"].split())) for row in group if row.get("values")]
         variance = float(np.var(vectors, axis=0, ddof=1).mean()) if len(vectors) > 1 else None
-        if group[0]["budget"] == 1 << group[0]["n"]:  # everything is evaluated, whatever the seed
+        if vectors and group[0]["budget"] == 1 << group[0]["n"]:  # everything is evaluated, whatever the seed
             variance = 0.0
-        result += [{**row, "variance": variance} for row in group]
+        result += [{**row, "variance": None if number else variance} for number, row in enumerate(group)]
     return result
 
 

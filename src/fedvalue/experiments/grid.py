@@ -101,7 +101,7 @@ def budget_for(rule: int | str, n: int) -> int:
     try:
         share = float(rule.removesuffix("%")) / 100 if rule.endswith("%") else math.nan
         return max(2, math.ceil(share * (1 << n)))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise BudgetError(
             f"A budget is a number, a share such as '25%', 'paper' or 'n ln n'. Got {rule!r}."
         ) from error

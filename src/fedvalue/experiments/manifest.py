@@ -15,9 +15,9 @@ from typing import Any
 
 from fedvalue._version import __version__
 from fedvalue.experiments.engine import Played
-from fedvalue.experiments.spec import Experiment
+from fedvalue.experiments.spec import Experiment, read
 
-__all__ = ["MANIFEST", "manifest", "settings_of", "written_settings"]
+__all__ = ["MANIFEST", "command_of", "manifest", "settings_of", "written_settings"]
 
 MANIFEST = "manifest.json"
 _FORMAT = "fedvalue.experiment/1"
@@ -55,6 +55,15 @@ def manifest(
         "hardware": _hardware(device),
         "games": [_game(game) for game in played],
     }
+
+
+def command_of(experiment: Experiment, own_data: bool) -> str:
+    """How to run this again; folders are the reader's own."""
+    usual = read(experiment.name).at(experiment.scale, experiment.variant).seeds
+    variant = f" --variant {experiment.variant}" if experiment.variant else ""
+    seeds = f" --seeds {len(experiment.seeds)}" if experiment.seeds != usual else ""
+    data = " --data-dir DATA" if own_data else ""
+    return f"fedvalue reproduce {experiment.name} --scale {experiment.scale}{variant}{seeds}{data}"
 
 
 def written_settings(folder: Path) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,12 +55,13 @@ def begin(experiment: Experiment, folder: Path, notes: Notes, fresh: bool) -> No
 def forget_empty(folder: Path) -> None:
     """Leaves no trace of a run that failed before its first row, so that it can simply be repeated."""
     rows = folder / ROWS
-    if rows.exists() and len(rows.read_text(encoding="utf-8").splitlines()) > 1:
-        return
-    for path in (rows, folder / MANIFEST):
-        path.unlink(missing_ok=True)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+    with suppress(OSError):  # where nothing can be removed, the error that led here is the one to tell
+        if rows.exists() and len(rows.read_text(encoding="utf-8").splitlines()) > 1:
+            return
+        for path in (rows, folder / MANIFEST):
+            path.unlink(missing_ok=True)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def publish(
@@ -84,13 +86,14 @@ def publish(
 
 def draw_figures(experiment: Experiment, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Every figure as PNG and SVG; one for which there is nothing to show is left out."""
-    from fedvalue.report.plots import FigureSpec, draw, save
+    from fedvalue.report.plots import FigureSpec, NothingToShow, draw, save
 
     paths: list[Path] = []
     for given in experiment.figures:
         settings: dict[str, Any] = {k: tuple(v) if k == "panels" else v for k, v in given.items()}
         spec = FigureSpec(**settings)
-        paths += save(draw(spec, rows), folder / spec.name)
+        with suppress(NothingToShow):
+            paths += save(draw(spec, rows), folder / spec.name)
     return paths
 
 

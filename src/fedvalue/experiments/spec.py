@@ -9,33 +9,18 @@ in the options of a method are crossed when the grid is made.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from fedvalue.errors import InputError
+from fedvalue.experiments.keys import check
 
-__all__ = ["SCALES", "Block", "Document", "Experiment", "Listed", "Shown", "names", "read"]
+__all__ = ["SCALES", "Block", "Document", "Experiment", "Listed", "Shown", "having", "names", "read"]
 
 SCALES = ("smoke", "small", "paper")
-
-_GRID = {"seeds", "budgets", "methods", "games", "game", "method", "note", "exact_up_to"}
-_ALLOWED = {
-    "": _GRID | {"title", "paper", "claim", "table", "figure", "scale", "variant"},
-    "scale": _GRID | {"takes"},
-    "variant": {"method", "note"},
-    "game": {
-        "scenario", "clients", "partition", "samples", "test_size", "options", "seed", "model", "training",
-        "metric", "table", "names", "skip",
-    },
-    "method": {"name", "label", "options", "budgets", "seeds", "expected"},
-    "table": {"split", "rows", "columns", "across"},
-    "training": {
-        "rounds", "epochs", "batch", "optimizer", "rate", "momentum", "algorithm", "mu",
-    },
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,7 +97,7 @@ class Document:
 
     def takes(self, scale: str) -> str:
         """Roughly how long a scale takes on two cores."""
-        return str(self.content["scale"][scale].get("takes", ""))
+        return str(self.content["scale"].get(scale, {}).get("takes", ""))
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -200,8 +185,16 @@ def read(name: str | Path) -> Document:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path.name} cannot be read as an experiment: {error}.") from error
-    _check(path.name, content)
+    check(path.name, content)
     return Document(path.stem, content)
+
+
+def having(variant: str, documents: Sequence[Document]) -> list[Document]:
+    """Those that have the variant."""
+    known = list(dict.fromkeys(each for document in documents for each in document.variants))
+    if variant not in known:
+        raise _unknown("variant", variant, known)
+    return [document for document in documents if variant in document.variants]
 
 
 def _folder() -> Path:
@@ -210,48 +203,15 @@ def _folder() -> Path:
     return here / "paper" if (here / "paper").is_dir() else here.parents[2] / "experiments" / "paper"
 
 
-def _check(file: str, content: Mapping[str, Any]) -> None:
-    """Unknown keys are refused by name, wherever they stand."""
-    _known(file, "", content, _ALLOWED[""])
-    for key in ("title", "paper", "claim", "methods", "scale", "table"):
-        if key not in content:
-            raise InputError(f"{file}: {key!r} is missing.")
-    _known(file, "table", content["table"], _ALLOWED["table"])
-    parts = [("", content)]
-    for scale, part in content["scale"].items():
-        _known(file, f"scale.{scale}", part, _ALLOWED["scale"])
-        parts.append((f"scale.{scale}.", part))
-    for variant, part in content.get("variant", {}).items():
-        _known(file, f"variant.{variant}", part, _ALLOWED["variant"])
-        parts.append((f"variant.{variant}.", part))
-    for place, part in parts:
-        blocks = {f"{place}game.{key}": block for key, block in part.get("game", {}).items()}
-        blocks |= {f"{place}games": part["games"]} if "games" in part else {}
-        for where, block in blocks.items():
-            _known(file, where, block, _ALLOWED["game"])
-            _known(file, f"{where}.training", block.get("training", {}), _ALLOWED["training"])
-        for key, entry in part.get("method", {}).items():
-            _known(file, f"{place}method.{key}", entry, _ALLOWED["method"])
-
-
-def _known(file: str, place: str, given: Any, allowed: Collection[str]) -> None:
-    where = f"{file}, [{place}]" if place else file
-    if not isinstance(given, Mapping):
-        raise InputError(f"{where} must be a table. Got {given!r}.")
-    for key in given:
-        if key not in allowed:
-            near = get_close_matches(str(key), allowed, n=1)
-            hint = f"Did you mean {near[0]!r}? " if near else ""
-            raise InputError(f"{where}: unknown key {key!r}. {hint}Keys: {', '.join(sorted(allowed))}.")
-
-
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """The first table with what the second says differently, table by table.
 
     Options belong to the scenario or method that they are for: where its name changes, they are left behind,
     and so is a partition.
     """
-    renamed = any(key in other and other[key] != one.get(key) for key in ("scenario", "name"))
+    # A method without a name is called by its key: any name is another. A scenario that is yet to come is not.
+    renamed = "name" in other and other["name"] != one.get("name")
+    renamed |= "scenario" in one and other.get("scenario", one["scenario"]) != one["scenario"]
     left = {"options", "partition", "samples", "test_size"} if renamed else set()
     result = {key: value for key, value in one.items() if key not in left}
     for key, value in other.items():

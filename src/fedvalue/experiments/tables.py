@@ -118,8 +118,8 @@ def _summary(group: Sequence[Row], columns: Sequence[str]) -> Row:
 
 
 def _deviation(numbers: Sequence[float]) -> float | None:
-    finite = [number for number in numbers if math.isfinite(number)]
-    return stdev(finite) if len(finite) > 1 else None
+    """None also beside an infinite mean: a deviation of the others would be none of it."""
+    return stdev(numbers) if len(numbers) > 1 and all(map(math.isfinite, numbers)) else None
 
 
 def _listed(title: str, group: Sequence[Row], shown: Shown) -> Part:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from logging import ERROR
 from typing import Any
 
 import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
+from flwr.common import log
 
-from fedvalue.errors import InputError
+from fedvalue.errors import FedvalueError, InputError, MissingExtraError
 from fedvalue.learners import make_learner
 from fedvalue.learners.base import Learner, Session
 from fedvalue.scenarios.base import Dataset, Scenario
@@ -33,6 +35,7 @@ from fedvalue.trainers.flower_wire import (
     Message,
     MetricRecord,
     RecordDict,
+    WireError,
     from_record,
     settings_of,
     shapes_of,
@@ -79,11 +82,22 @@ def add_to(
     """Teaches an existing ClientApp to take part in valuations, beside what it does already."""
 
     def handle(message: Message, context: Context) -> Message:
-        learner = make_learner(model or str(context.run_config["model"]))
-        return Message(answer(message, load(context), learner, device), reply_to=message)
+        try:
+            learner = make_learner(model or str(context.run_config["model"]))
+            found = answer(message, load(context), learner, device)
+        except Exception as error:
+            log(ERROR, "This node cannot answer %s", message.metadata.message_type, exc_info=error)
+            raise _without_rows(error) from None
+        return Message(found, reply_to=message)
 
     for register, kind in ((app.query, QUERY), (app.train, TRAIN), (app.evaluate, EVALUATE)):
         register(kind.split(".")[1])(handle)
+
+
+def _without_rows(error: Exception) -> Exception:
+    """What the server may be told of an error: Flower sends its text, which may quote rows or paths of this party."""
+    told = type(error) in (InputError, WireError, MissingExtraError)
+    return error if told else FedvalueError(f"{type(error).__name__}; the log of this node says more")
 
 
 def answer(message: Message, party: Party, learner: Learner, device: str = "cpu") -> RecordDict:
@@ -96,7 +110,7 @@ def answer(message: Message, party: Party, learner: Learner, device: str = "cpu"
         )
     kind = message.metadata.message_type
     if kind == QUERY:
-        return RecordDict({CONFIG: _report(party).to_record()})
+        return RecordDict({CONFIG: _report(party, config).to_record()})
     scenario = _scenario(party, config, kind)
     training = Training(**json.loads(str(config["training"])))
     _check(scenario, learner, config)
@@ -109,10 +123,14 @@ def answer(message: Message, party: Party, learner: Learner, device: str = "cpu"
     return RecordDict({**records, CONFIG: ConfigRecord(reply)})
 
 
-def _report(party: Party) -> Report:
+def _report(party: Party, config: Mapping[str, Any]) -> Report:
     # As it will be used: what a scenario makes of the arrays has the fingerprint that counts.
-    own = _plain(party.train)
-    held_out = _plain(party.held_out) if party.held_out is not None and len(party.held_out) else None
+    held_out = party.held_out if party.held_out is not None and len(party.held_out) else None
+    if "task" in config:
+        scenario = _scenario(party, config, QUERY)
+        own, held_out = scenario.clients[0], scenario.test if held_out else None
+    else:
+        own, held_out = _plain(party.train), _plain(held_out) if held_out else None
     return Report(
         len(own),
         own.fingerprint,

@@ -11,9 +11,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,9 +22,10 @@ from typing import Any
 from fedvalue.errors import FedvalueError
 from fedvalue.flower.app_files import Value, toml_value
 
-__all__ = ["LOOPBACK", "Federation", "free_port"]
+__all__ = ["LOOPBACK", "STOPPING", "Federation", "free_port"]
 
 LOOPBACK = "127.0.0.1"
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last: the terminal was closed
 _CONNECTION = "demo"  # the name of our SuperLink in Flower's configuration
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 10.0
@@ -65,7 +67,8 @@ class Federation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop(*self.processes)
+        with _undisturbed():
+            self.stop(*self.processes)
 
     @property
     def address(self) -> str:
@@ -171,7 +174,7 @@ class Federation:
         _end(stopping, started, _STOP_SECONDS)
 
     def _start(self, name: str, command: list[str]) -> None:
-        with (self.home / "logs" / f"{name}.log").open("ab") as log:
+        with (self.home / "logs" / f"{name}.log").open("ab") as log, _undisturbed():
             self.processes[name] = subprocess.Popen(
                 [_command(command[0]), *command[1:]],
                 env=self._environment(name),
@@ -195,6 +198,25 @@ class Federation:
         folder = self.home / "flwr" / "operator"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C and requests to terminate wait until this is done: nobody else knows what must be ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread hears them
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    for number in STOPPING:
+        signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _command(name: str) -> str:
@@ -241,6 +263,6 @@ def _signal(pid: int, number: int) -> bool:
     """Whether the process was there."""
     try:
         os.kill(pid, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # gone; its number may be somebody else's by now
         return False
     return True

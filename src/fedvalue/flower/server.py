@@ -85,7 +85,8 @@ def value_federation(
         incidents.append(text)
         log(INFO, text)
 
-    roster = Roster.gather(grid, settings.clients, settings.patience, tell)
+    kind = task.kind, task.classes, task.vocabulary
+    roster = Roster.gather(grid, settings.clients, settings.patience, tell, kind)
     data = task.test if settings.evaluate == "server" else None
     scenario = remote_scenario(roster.reports, data, task.kind, task.classes, task.vocabulary, task.parts)
     trainer = FlowerTrainer(
@@ -94,7 +95,7 @@ def value_federation(
         memory=int(settings.memory_mb * (1 << 20)),
         deadline=settings.deadline,
         patience=settings.patience,
-        message_bytes=settings.message_mb << 20,
+        message_bytes=int(settings.message_mb * (1 << 20)),
     )
     trainer.stage = lambda text: log(INFO, text)
     game = FederatedGame(

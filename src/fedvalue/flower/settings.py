@@ -36,7 +36,7 @@ class Settings:
     missing: str = "refuse"
     deadline: float = 600.0
     patience: float = 120.0
-    message_mb: int = 64
+    message_mb: float = 64
     memory_mb: float = 1024.0
     out: Path = Path("fedvalue-results")
     store: Path | None = None

@@ -121,10 +121,11 @@ def _place_at_edge(axes: Axes, labels: Sequence[tuple[Anchor, Annotation]]) -> b
     height = panel.top - panel.bottom
     heights = [_LEADING * (box.top - box.bottom) for box in (_box(axes, label) for _, label in labels)]
     wanted = [_place(axes, anchor)[1] for anchor, _ in labels]
-    room = 4.0  # the last labels may stand a little above and below the panel
-    if sum(heights) > height + 2 * room:
+    below = 4.0  # the last labels may stand a little above and below the panel, but not outside the figure
+    above = max(0.0, min(below, float(axes.figure.bbox.y1) / _points(axes) - panel.top))
+    if sum(heights) > height + below + above:
         return False
-    centres = spread_apart(wanted, heights, panel.bottom - room, panel.top + room)
+    centres = spread_apart(wanted, heights, panel.bottom - below, panel.top + above)
     for (anchor, label), level, centre in zip(labels, wanted, centres, strict=True):
         label.set_position((label.xyann[0], (centre - panel.bottom) / height))
         if panel.right - _place(axes, anchor)[0] < 2 and abs(centre - level) < 2:

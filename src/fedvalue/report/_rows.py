@@ -12,9 +12,23 @@ from typing import NamedTuple
 
 from fedvalue.errors import InputError
 
-__all__ = ["KINDS", "Entry", "FigureSpec", "Mark", "entries_of", "mark_of", "marks_by_x", "pareto_front"]
+__all__ = [
+    "KINDS",
+    "Entry",
+    "FigureSpec",
+    "Mark",
+    "NothingToShow",
+    "entries_of",
+    "mark_of",
+    "marks_by_x",
+    "pareto_front",
+]
 
 KINDS = ("line", "scatter", "bars", "front")
+
+
+class NothingToShow(InputError):  # noqa: N818 - a state of the rows, not a mistake
+    """No row has what a figure shows: a variance, say, after a single run."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +120,7 @@ def entries_of(spec: FigureSpec, rows: Sequence[Mapping[str, object]]) -> list[E
         if x is not None and y is not None and series is not None and None not in panel:
             found.append(Entry(panel, series, x, y, timed and bool(row.get("extrapolated")), category))
     if not found:
-        raise InputError(
+        raise NothingToShow(
             f"Figure {spec.name!r}: expected rows with numbers in {spec.x!r} and {spec.y!r}; of {len(rows)} rows "
             f"{len(kept)} match where={dict(spec.where)!r} and none has both. Run the experiment first, or change where."
         )

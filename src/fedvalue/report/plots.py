@@ -22,10 +22,10 @@ from matplotlib.figure import Figure, SubFigure
 from fedvalue.report._annotate import add_labels, add_legend, legend_lines, shorten
 from fedvalue.report._axes import AxisRange, Span, fit_range, number_text, shareable
 from fedvalue.report._kinds import PAINTERS, Anchor, Panel, spans_of
-from fedvalue.report._rows import Entry, FigureSpec, entries_of
+from fedvalue.report._rows import Entry, FigureSpec, NothingToShow, entries_of
 from fedvalue.report.style import COLUMN, PAGE, STYLE, WIDE, Look, in_order, looks_for
 
-__all__ = ["FigureSpec", "draw", "save"]
+__all__ = ["FigureSpec", "NothingToShow", "draw", "save"]
 
 # More series than this are named by a legend: inside a small panel, at its edge, in a large one.
 _FEW, _SOME, _MANY = 6, 9, 16

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any, cast
 
 import numpy as np
 
 from fedvalue.coalition import members
-from fedvalue.errors import InputError, UnavailableError
+from fedvalue.errors import InputError, UnavailableError, UtilityError
 from fedvalue.learners.base import AveragingSession, Learner
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios.base import Scenario
 from fedvalue.trainers.base import Trace
-from fedvalue.trainers.flower_clients import RemoteData
+from fedvalue.trainers.flower_clients import RemoteData, kind_of
 from fedvalue.trainers.flower_evaluation import AtNodes
 from fedvalue.trainers.flower_grid import Grid
 from fedvalue.trainers.flower_nodes import Roster
@@ -93,7 +95,7 @@ class FlowerTrainer:
             asked.setdefault(trained, []).append(mask)
         left = dict.fromkeys(asked)
         for _ in range(_ATTEMPTS):
-            session.lost.clear()
+            session.forget_losses()
             for mask, outcome in self._attempt(session, scenario, training, list(left)):
                 for same in asked[mask]:
                     share = outcome._replace(seconds=outcome.seconds / len(asked[mask]))
@@ -114,7 +116,7 @@ class FlowerTrainer:
         began = time.perf_counter()
         session = self._opened(scenario, learner, training)
         for _ in range(_ATTEMPTS):
-            session.lost.clear()
+            session.forget_losses()
             clients, starts, local_models, end = recorded_rounds(session, scenario, training.rounds)
             if finite_rows(end).all() or not self._back(session):
                 break
@@ -167,7 +169,7 @@ class FlowerTrainer:
         key = (scenario.fingerprint, learner, training)
         if self._open is None or self._open[0] != key:
             if self.roster is None:
-                self.roster = Roster.gather(self.grid, scenario.n, self.patience, self.log)
+                self.roster = Roster.gather(self.grid, scenario.n, self.patience, self.log, kind_of(scenario))
             self.roster.check(scenario)
             self._open = key, self._session(scenario, learner, training, self.roster)
         return self._open[1]
@@ -181,7 +183,9 @@ class FlowerTrainer:
         return FlowerSession(inner, roster, stacks, self.deadline, self.memory, at_nodes)
 
 
-def _unavailable(session: FlowerSession, scenario: Scenario, masks: Sequence[int]) -> UnavailableError:
+def _unavailable(session: FlowerSession, scenario: Scenario, masks: Sequence[int]) -> UtilityError:
+    if session.diverged and not session.lost:
+        return _diverged(session, scenario, masks)
     reasons = {client: failure.reason for client, failure in sorted(session.lost.items())}
     told = [f"client {client} ({scenario.names[client]}) {reason}" for client, reason in reasons.items()]
     return UnavailableError(
@@ -189,4 +193,16 @@ def _unavailable(session: FlowerSession, scenario: Scenario, masks: Sequence[int
         "these nodes again and run the same valuation, or say missing='use-known' to value the others alone.",
         members(masks[0]),
         reasons,
+    )
+
+
+def _diverged(session: FlowerSession, scenario: Scenario, masks: Sequence[int]) -> UtilityError:
+    """Nobody was away, so nobody is named as missing; who is part of all these coalitions is worth a look."""
+    where = ", ".join(scenario.names[i] for i in sorted(session.diverged)[:6])
+    shared = members(reduce(and_, masks))
+    suspects = f" All of them have {', '.join(scenario.names[i] for i in shared[:6])}." if shared else ""
+    return UtilityError(
+        f"The training of {len(masks)} coalitions diverged: at {where} their models came to numbers that are not "
+        f"finite.{suspects} The others are kept. Lower the rate, or ask whether a client manipulates its models.",
+        members(masks[0]),
     )

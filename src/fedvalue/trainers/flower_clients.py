@@ -7,6 +7,7 @@ scenario has in one process, and utilities can be exchanged between both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,9 @@ from fedvalue.identity import fingerprint
 from fedvalue.scenarios.base import Dataset, Scenario
 from fedvalue.trainers.flower_wire import ConfigRecord, WireError, whole
 
-__all__ = ["Part", "RemoteData", "Report", "in_order", "remote_scenario"]
+__all__ = ["Kind", "Part", "RemoteData", "Report", "in_order", "kind_of", "remote_scenario"]
+
+Kind = tuple[str, int, int]  # task, classes, vocabulary: which types of number rows and labels have
 
 _HEX = frozenset("0123456789abcdef")
 _LONGEST_NAME = 100
@@ -60,6 +63,11 @@ class Part(Scenario):
         """Names and numbers of rows: labels are not known here."""
         pairs = zip(self.names, self.clients, strict=True)
         return [{"name": name, "samples": len(data)} for name, data in pairs]
+
+
+def kind_of(scenario: Scenario) -> Kind:
+    """What a node must know of a scenario to report the fingerprint that its data has there."""
+    return scenario.task, scenario.classes, scenario.vocabulary
 
 
 @dataclass(frozen=True)
@@ -142,7 +150,8 @@ def remote_scenario(
     name: str = "federation",
 ) -> Scenario:
     """The scenario of clients that reported; without a test set they are measured on what each holds out."""
-    shape = tuple(test.x.shape[1:]) if test is not None else reports[0].shape
+    said = Counter(report.shape for report in reports)
+    shape = tuple(test.x.shape[1:]) if test is not None else said.most_common(1)[0][0]
     for place, report in enumerate(reports):
         if report.shape != shape:
             raise InputError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +28,7 @@ from fedvalue.trainers.flower_grid import Failure, Grid
 from fedvalue.trainers.flower_nodes import Roster
 from fedvalue.trainers.flower_session import FlowerSession, finite_rows
 from fedvalue.trainers.flower_stacks import Models, num_examples
-from fedvalue.trainers.flower_wire import Arrays, RecordDict, WireError, metrics_of
+from fedvalue.trainers.flower_wire import METRICS, Arrays, MetricRecord, RecordDict, WireError, metrics_of
 from fedvalue.training import Training, first_round
 
 __all__ = ["ForeignApp", "ForeignTrainer"]
@@ -59,7 +60,8 @@ class ForeignApp:
     def identity(self) -> Mapping[str, Any]:
         start = fingerprint(dict(self.initial))[0]
         where = "nodes" if self.evaluate is None else "server"
-        return {"app": self.key, "initial": start, "config": dict(self.config), "evaluate": where}
+        named = {"metrics": dict(self.metrics)} if self.evaluate is None and self.metrics else {}
+        return {"app": self.key, "initial": start, "config": dict(self.config), "evaluate": where, **named}
 
     def session(self, scenario: Scenario, training: Training, device: str, memory: int | None) -> _Algebra:
         return _Algebra(self)
@@ -132,12 +134,12 @@ class ForeignTrainer(FlowerTrainer):
     def __init__(
         self, grid: Grid, app: ForeignApp, clients: int, *, task: str = "classification", **options: Any
     ) -> None:
-        super().__init__(
-            grid, _Nodes(grid, _listed(grid, clients, options.get("patience", 120.0)), []), **options
-        )
+        nodes = _listed(grid, clients, options.get("patience", 120.0))
+        super().__init__(grid, _Nodes(grid, nodes, [], options.get("log", lambda text: None)), **options)
         assert self.roster is not None
         self.app = app
         self.packing = Models(app.config)
+        self.measured: dict[int, int] = {}  # on how many examples a client evaluates; fixed, as sizes are
         self.probe = self._foreign_session(self.roster)
         first = first_round(self.probe, range(clients))  # kept: it is the first round of every coalition
         if not finite_rows(first).all():
@@ -149,8 +151,7 @@ class ForeignTrainer(FlowerTrainer):
             )
         names = _names(grid, self.roster.nodes)
         self.roster.reports = [
-            Report(self.packing.sizes[i], fingerprint(app.key, name)[0], (1,), i, name, 1, "0" * 64)
-            for i, name in enumerate(names)
+            _report(app.key, self.packing.sizes[i], i, name) for i, name in enumerate(names)
         ]
         self.scenario = remote_scenario(
             self.roster.reports, None, task, 2 if task == "classification" else 0, name="foreign"
@@ -164,34 +165,57 @@ class ForeignTrainer(FlowerTrainer):
         return session
 
     def _foreign_session(self, roster: Roster) -> FlowerSession:
+        names = self.app.metrics or _NAMES
         evaluation = (
-            partial(_at_nodes, names=self.app.metrics or _NAMES) if self.app.evaluate is None else None
+            partial(_at_nodes, names=names, rows=self.measured) if self.app.evaluate is None else None
         )
         return FlowerSession(_Algebra(self.app), roster, self.packing, self.deadline, self.memory, evaluation)
 
 
-def _at_nodes(session: FlowerSession, models: Arrays, names: Mapping[str, str]) -> list[dict[str, float]]:
+def _report(key: str, size: int, place: int, name: str) -> Report:
+    """What is known of a client's data: weights follow from its size, so another size is another game."""
+    return Report(size, fingerprint(key, name, size)[0], (1,), place, name, 1, "0" * 64)
+
+
+def _at_nodes(
+    session: FlowerSession, models: Arrays, names: Mapping[str, str], rows: dict[int, int]
+) -> list[dict[str, float]]:
     """Every model at every node, by the app's own evaluate function: one message round."""
     clients = range(len(session.roster.nodes))
     count = len(next(iter(models.values())))
     contents = [content for client in clients for _, content in session.packing.pack(models, client, 0)]
     answers = session.send("evaluate", [c for c in clients for _ in range(count)], contents, 0)
     found: dict[int, list[dict[str, float]]] = {client: [] for client in clients}
-    rows: dict[int, int] = {}
+    wanted = _usual([answer for answer in answers if not isinstance(answer, Failure)], names)
     for place, answer in enumerate(answers):
         client = place // count
         try:
-            rows[client], metrics = _measured(answer, names)
+            examples, metrics = _measured(answer, names, wanted)
+            if examples != rows.setdefault(client, examples):
+                raise WireError(f"measured on {examples} examples; before, on {rows[client]}")
         except WireError as error:
             session.lose(client, answer if isinstance(answer, Failure) else Failure(str(error)), 0)
             raise UnavailableError(
                 f"Models could not be measured: client {client} {error}.", (client,), {client: str(error)}
             ) from error
         found[client].append(metrics)
+    if not any(rows.values()):
+        raise InputError(
+            "The nodes measured models on no examples at all. Give `evaluate`, a test on the server."
+        )
     return weighted(found, rows)
 
 
-def _measured(answer: RecordDict | Failure, names: Mapping[str, str]) -> tuple[int, dict[str, float]]:
+def _usual(answers: Sequence[RecordDict], names: Mapping[str, str]) -> frozenset[str]:
+    """The metrics that most replies have: one that lacks some of them is the odd one out."""
+    sent = [set(record) for answer in answers if isinstance(record := answer.get(METRICS), MetricRecord)]
+    known = Counter(frozenset(names[theirs] for theirs in one if theirs in names) for one in sent)
+    return max(known, key=lambda usual: (known[usual], len(usual)), default=frozenset())
+
+
+def _measured(
+    answer: RecordDict | Failure, names: Mapping[str, str], wanted: frozenset[str]
+) -> tuple[int, dict[str, float]]:
     if isinstance(answer, Failure):
         raise WireError(answer.reason)
     record = metrics_of(answer)
@@ -200,7 +224,9 @@ def _measured(answer: RecordDict | Failure, names: Mapping[str, str]) -> tuple[i
         raise WireError(f"sent none of the metrics {sorted(names)}, only {sorted(record)}")
     if not all(isinstance(v, (int, float)) and math.isfinite(v) for v in metrics.values()):
         raise WireError("sent metrics that are not finite numbers")
-    return num_examples(answer), {name: float(value) for name, value in metrics.items()}
+    if missing := wanted - set(metrics):
+        raise WireError(f"sent no {', '.join(sorted(missing))}, as the others did")
+    return num_examples(answer), {name: float(metrics[name]) for name in sorted(wanted)}
 
 
 def _listed(grid: Grid, clients: int, seconds: float) -> list[int]:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
 from fedvalue.trainers.flower_wire import Message, RecordDict
 
 __all__ = ["Failure", "Grid", "Mailbox", "Request", "exchange"]
@@ -28,6 +30,9 @@ _CODES = {
     7: "refused the app",
     8: "crashed while it trained",
 }
+_GONE = frozenset({3, 5})  # of these nothing was heard
+# What Flower raises on bytes that are no message; a lost connection raises other errors.
+_MALFORMED = (ValueError, TypeError, LookupError, AttributeError, DecodeError)
 
 
 class Grid(Protocol):
@@ -53,6 +58,7 @@ class Failure:
     """Why there is no answer; the text ends a sentence about the node."""
 
     reason: str
+    gone: bool = False  # nothing was heard of the node itself
 
 
 class Mailbox:
@@ -75,14 +81,28 @@ class Mailbox:
                 self.waiting[str(identifier)] = self._posted + place
             else:
                 reason = "could not be reached: the SuperLink took no message for it"
-                unsent[self._posted + place] = Failure(reason)
+                unsent[self._posted + place] = Failure(reason, gone=True)
         self._posted += len(messages)
         return unsent
 
     def collect(self) -> dict[int, RecordDict | Failure]:
         """What came in since the last time, by the number of the question."""
+        if not self.waiting:
+            return {}
+        try:
+            return self._pulled(list(self.waiting))
+        except _MALFORMED:  # one of them; Flower reads all or raises
+            found: dict[int, RecordDict | Failure] = {}
+        for identifier in list(self.waiting):
+            try:
+                found |= self._pulled([identifier])
+            except _MALFORMED:
+                found[self.waiting.pop(identifier)] = Failure("sent a reply that cannot be read")
+        return found
+
+    def _pulled(self, identifiers: list[str]) -> dict[int, RecordDict | Failure]:
         found: dict[int, RecordDict | Failure] = {}
-        for reply in self.grid.pull_messages(list(self.waiting)) if self.waiting else ():
+        for reply in self.grid.pull_messages(identifiers):
             place = self.waiting.pop(reply.metadata.reply_to_message_id, None)
             if place is not None:
                 found[place] = _answer(reply)
@@ -102,7 +122,7 @@ def exchange(grid: Grid, requests: Sequence[Request], seconds: float) -> list[Re
             break
         pause = _POLL_SECONDS[0] if found else min(pause * 1.2, _POLL_SECONDS[1])
         time.sleep(min(pause, left))
-    late = Failure(f"did not answer within {seconds:.0f} s")
+    late = Failure(f"did not answer within {seconds:.0f} s", gone=True)
     return [answers.get(place, late) for place in range(len(requests))]
 
 
@@ -112,4 +132,7 @@ def _answer(reply: Message) -> RecordDict | Failure:
     code = reply.error.code
     reason = (reply.error.reason or "").strip()
     text = _CODES.get(code, f"failed with Flower's error {code}")
-    return Failure(f"{text}: {reason[:300]}" if code == 2 and reason else text)
+    reason = "".join(
+        c if c.isprintable() else " " for c in reason[:300]
+    )  # it is another party's, and is logged
+    return Failure(f"{text}: {reason}" if code == 2 and reason else text, gone=code in _GONE)

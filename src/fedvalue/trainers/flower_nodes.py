@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.scenarios.base import Scenario
-from fedvalue.trainers.flower_clients import Report, in_order
+from fedvalue.trainers.flower_clients import Kind, Report, in_order
 from fedvalue.trainers.flower_grid import Failure, Grid, Mailbox, Request
 from fedvalue.trainers.flower_wire import (
     CONFIG,
@@ -23,6 +23,7 @@ from fedvalue.trainers.flower_wire import (
 __all__ = ["Roster"]
 
 _EXTRA_SECONDS = 5.0  # for nodes beyond the expected number to answer: dead ones stay listed for a while
+_AGAIN_SECONDS = 1.0  # before a node that was not there is asked again
 _LOOK_SECONDS = 0.2  # between two looks at who is connected and who has answered
 
 
@@ -35,20 +36,30 @@ class Roster:
         nodes: Sequence[int],
         reports: Sequence[Report],
         log: Callable[[str], None] = lambda text: None,
+        kind: Kind | None = None,
     ) -> None:
         self.grid = grid
         self.nodes = list(nodes)
         self.reports = list(reports)
         self.log = log
+        self.kind = kind
         self.queries = 0  # message rounds spent on asking who is who
         self.rounds = 0  # and those spent on training and evaluating
 
     @classmethod
     def gather(
-        cls, grid: Grid, clients: int, seconds: float, log: Callable[[str], None] = lambda text: None
+        cls,
+        grid: Grid,
+        clients: int,
+        seconds: float,
+        log: Callable[[str], None] = lambda text: None,
+        kind: Kind | None = None,
     ) -> Roster:
-        """Waits until the given number of nodes have said what data they have."""
-        roster = cls(grid, [], [], log)
+        """Waits until the given number of nodes have said what data they have.
+
+        `kind` tells them how a scenario will store their numbers: fingerprints depend on it.
+        """
+        roster = cls(grid, [], [], log, kind)
         found: dict[int, Report] = {}
         refused: dict[int, str] = {}
         complete = math.inf  # when the last of the expected clients answered
@@ -60,6 +71,7 @@ class Roster:
         for node, answer in roster._answers(wanted, (), seconds):
             if isinstance(answer, Report):
                 found[node] = answer
+                refused.pop(node, None)
                 complete = time.monotonic() if len(found) == clients else complete
             else:
                 refused[node] = answer.reason
@@ -77,20 +89,35 @@ class Roster:
     def _answers(
         self, wanted: Callable[[], bool], known: Collection[int], seconds: float
     ) -> Iterator[tuple[int, Report | Failure]]:
-        """Asks every node that is connected or comes, but not the known ones, as long as answers are wanted."""
+        """Asks every node that is connected or comes, but not the known ones, as long as answers are wanted.
+
+        One that was gone when its question came is asked again: with authentication it returns under its id.
+        """
         self.queries += 1
         mailbox, asked = Mailbox(self.grid), list[int]()
-        content = RecordDict({CONFIG: ConfigRecord({"protocol": PROTOCOL})})
+        again: dict[int, float] = {}  # node → when it may be asked again; infinite while it need not
+        content = RecordDict({CONFIG: ConfigRecord({"protocol": PROTOCOL, **self._told()})})
         ends = time.monotonic() + seconds
         while wanted() and time.monotonic() < ends:
-            new = [node for node in self.grid.get_node_ids() if node not in known and node not in asked]
+            now = time.monotonic()
+            new = [
+                node for node in self.grid.get_node_ids() if node not in known and again.get(node, 0.0) <= now
+            ]
             asked += new
+            again |= dict.fromkeys(new, math.inf)
             requests = [Request(node, QUERY, content, "query") for node in new]
             answers: dict[int, RecordDict | Failure] = dict(mailbox.post(requests, seconds))
             for place, answer in (answers | mailbox.collect()).items():
+                if isinstance(answer, Failure) and answer.gone:
+                    again[asked[place]] = time.monotonic() + _AGAIN_SECONDS
                 yield asked[place], _report(answer)
             if wanted():
                 time.sleep(min(_LOOK_SECONDS, max(0.0, ends - time.monotonic())))
+
+    def _told(self) -> dict[str, str | int]:
+        return (
+            {} if self.kind is None else dict(zip(("task", "classes", "vocabulary"), self.kind, strict=True))
+        )
 
     def check(self, scenario: Scenario) -> None:
         """Refuses a scenario that is not the one the nodes hold."""

@@ -22,7 +22,7 @@ from fedvalue.learners.base import AveragingSession, Stack
 from fedvalue.trainers.flower_grid import Failure, Request, exchange
 from fedvalue.trainers.flower_nodes import Roster
 from fedvalue.trainers.flower_stacks import Packing
-from fedvalue.trainers.flower_wire import Arrays, RecordDict, WireError
+from fedvalue.trainers.flower_wire import Arrays, RecordDict, WireError, rows_of, sound_rows
 
 __all__ = ["FlowerSession", "Remembered", "finite_rows", "from_arrays", "to_arrays"]
 
@@ -79,6 +79,16 @@ class FlowerSession:
         self.rows = max(1, memory // (6 * _bytes(to_arrays(first))))
         self.remembered = Remembered(memory // 4)
         self.lost: dict[int, Failure] = {}
+        self.diverged: set[int] = set()  # clients at which some models came to numbers that are not finite
+        if not finite_rows(first).all():
+            raise InputError(
+                "The initial model has numbers that are not finite; it cannot be trained in a federation."
+            )
+
+    def forget_losses(self) -> None:
+        """Another attempt begins: everybody is asked again."""
+        self.lost.clear()
+        self.diverged.clear()
 
     def initial(self) -> Stack:
         return self.inner.initial()
@@ -111,7 +121,7 @@ class FlowerSession:
         found = {key: known for key in keys if key is not None and (known := self.remembered.get(key))}
         wanted: dict[int, dict[Key, int]] = {}
         for row, (owner, key) in enumerate(zip(owners, keys, strict=True)):
-            if key is not None and key not in found:
+            if key is not None and key not in found and not self._gone(owner):
                 wanted.setdefault(owner, {})[key] = row
         for key, trained in self._train(arrays, wanted, t).items():
             found[key] = trained
@@ -135,8 +145,8 @@ class FlowerSession:
         trained: dict[Key, Arrays] = {}
         answers = self.send(self.packing.kind, [client for client, _, _ in sent], contents, t)
         for (client, keys, part), answer in zip(sent, answers, strict=True):
-            if (back := self._checked(answer, part, client, t)) is not None:
-                trained |= {key: {n: a[r].copy() for n, a in back.items()} for r, key in enumerate(keys)}
+            back, sound = self._checked(answer, part, client, t)
+            trained |= {keys[row]: {name: a[row].copy() for name, a in back.items()} for row in sound}
         return trained
 
     def send(
@@ -151,14 +161,33 @@ class FlowerSession:
         requests = [Request(nodes[client], kind, content, str(t)) for client, content in pairs]
         return exchange(self.roster.grid, requests, self.seconds)
 
-    def _checked(self, answer: RecordDict | Failure, sent: Arrays, client: int, t: int) -> Arrays | None:
+    def _checked(
+        self, answer: RecordDict | Failure, sent: Arrays, client: int, t: int
+    ) -> tuple[Arrays, list[int]]:
+        """What came back, and which rows of it can be used.
+
+        A client whose other models are sound did train: that some diverge may be the doing of another client,
+        whose models went into them. So these rows are left out, and not the client.
+        """
         if not isinstance(answer, Failure):
             try:
-                return self.packing.unpack(answer, sent, client, t)
+                back = self.packing.unpack(answer, sent, client, t)
+                count, sound = rows_of(back), sound_rows(back)
+                if not sound:
+                    raise WireError("sent numbers that are not finite (NaN, infinite or very large)")
+                if len(sound) < count:
+                    self.diverged.add(client)
+                    text = f"sent numbers that are not finite in {count - len(sound)} of {count} models"
+                    self.roster.log(f"round {t}: client {client} {text}; these are left out")
+                return back, sound
             except WireError as error:
                 answer = Failure(str(error))
         self.lose(client, answer, t)
-        return None
+        return {}, []
+
+    def _gone(self, client: int) -> bool:
+        """Whether it was silent in this attempt: every further message would wait for the deadline again."""
+        return client in self.lost and self.lost[client].gone
 
     def lose(self, client: int, failure: Failure, t: int) -> None:
         """Notes that a client did not do its part, and says so."""

@@ -46,7 +46,7 @@ class Packing(Protocol):
         ...
 
     def unpack(self, content: RecordDict, sent: Arrays, client: int, t: int) -> Arrays:
-        """The trained rows of a reply, or a WireError that says what is wrong with it."""
+        """The trained rows of a reply, sound or not, or a WireError that says what is wrong with it."""
         ...
 
 
@@ -99,7 +99,7 @@ class Stacks:
 
     def unpack(self, content: RecordDict, sent: Arrays, client: int, t: int) -> Arrays:
         self.check(content, t)
-        return from_record(content, shapes_of(sent))
+        return from_record(content, shapes_of(sent), sound=False)
 
     def check(self, content: RecordDict, t: int) -> None:
         """Refuses what does not answer this game's round t."""

@@ -41,8 +41,10 @@ __all__ = [
     "WireError",
     "from_record",
     "metrics_of",
+    "rows_of",
     "settings_of",
     "shapes_of",
+    "sound_rows",
     "to_record",
     "whole",
 ]
@@ -60,6 +62,8 @@ Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _STYPE = "numpy.ndarray"
+_LARGEST_NUMBER = 1 << 53  # of rows, rounds, …: beyond, floats skip whole numbers
+_LARGEST = 1e18  # of a parameter: from larger ones no other client could train, and would be blamed for it
 
 
 class WireError(FedvalueError):
@@ -79,15 +83,41 @@ def shapes_of(arrays: Mapping[str, NDArray[Any]], rows: int | None = None) -> Sh
     }
 
 
-def from_record(content: RecordDict, expected: Shapes) -> Arrays:
-    """The arrays of a message; names, shapes, types and finiteness are checked before anything is used."""
+def from_record(content: RecordDict, expected: Shapes, sound: bool = True) -> Arrays:
+    """The arrays of a message; names, shapes, types and finiteness are checked before anything is used.
+
+    Without `sound` numbers may be anything: a stack can be sound in some of its rows (see `sound_rows`).
+    """
     record = content.get(ARRAYS)
     if not isinstance(record, ArrayRecord):
         raise WireError(f"sent no record {ARRAYS!r} of arrays")
     if set(record) != set(expected):
         odd = sorted(set(record) ^ set(expected))[:4]
         raise WireError(f"sent other arrays than those asked for (differing names: {odd})")
-    return {name: _read(name, record[name], *expected[name]) for name in expected}
+    arrays = {name: _read(name, record[name], *expected[name]) for name in expected}
+    for name, values in arrays.items() if sound else ():
+        if not _sound(values).all():
+            raise WireError(
+                f"sent numbers that are not finite (NaN, infinite or beyond {_LARGEST:g}) in {name!r}"
+            )
+    return arrays
+
+
+def sound_rows(arrays: Arrays) -> list[int]:
+    """The rows of a stack whose numbers are all finite and of a size that can be trained on."""
+    return np.flatnonzero(
+        [all(_sound(a[row]).all() for a in arrays.values()) for row in range(rows_of(arrays))]
+    ).tolist()
+
+
+def rows_of(arrays: Arrays) -> int:
+    return len(next(iter(arrays.values())))
+
+
+def _sound(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind != "f":
+        return np.ones(1, np.bool_)
+    return np.asarray(np.abs(values) <= _LARGEST)  # false for NaN, too
 
 
 def _read(name: str, array: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -104,8 +134,6 @@ def _read(name: str, array: Array, shape: tuple[int, ...], dtype: np.dtype[Any])
     if len(body) != math.prod(shape) * dtype.itemsize:
         raise WireError(f"sent {name!r} cut short: {len(body)} bytes for shape {shape}")
     values = np.frombuffer(body, kind).reshape(shape, order="F" if fortran else "C")
-    if dtype.kind == "f" and not np.isfinite(values).all():
-        raise WireError(f"sent numbers that are not finite (NaN or infinite) in {name!r}")
     return np.array(values, dtype, order="C")
 
 
@@ -130,6 +158,6 @@ def whole(record: Mapping[str, Any], key: str, least: int = 0) -> int:
     number = record.get(key)
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
         raise WireError(f"sent no number {key!r}")
-    if int(number) != number or number < least:
-        raise WireError(f"sent {key}={number!r}; expected a whole number of at least {least}")
+    if int(number) != number or not least <= number <= _LARGEST_NUMBER:
+        raise WireError(f"sent {key}={number!r}; expected a whole number of at least {least}, at most 2^53")
     return int(number)
