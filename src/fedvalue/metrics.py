@@ -14,6 +14,8 @@ __all__ = ["efficiency_gap", "kendall", "payout_error", "relative_l2", "skill", 
 
 Vector: TypeAlias = "Values | ArrayLike"
 
+_DIGITS = 9  # of the largest value: closer ones have the same rank
+
 
 def relative_l2(estimate: Vector, truth: Vector) -> float:
     """‖φ̂ − φ‖ / ‖φ‖, the error of the paper's tables (Sec. V-A).
@@ -87,10 +89,16 @@ def efficiency_gap(estimate: Vector, total: float) -> float:
 
 
 def _rank_correlation(function, estimate: Vector, truth: Vector) -> float:  # type: ignore[no-untyped-def]
-    found, true = _both(estimate, truth)
+    found, true = map(_levelled, _both(estimate, truth))
     if np.ptp(found) == 0 or np.ptp(true) == 0:
         return float("nan")
     return float(function(found, true).statistic)
+
+
+def _levelled(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values that differ by rounding alone become ties: the order of rounding errors is no ranking."""
+    largest = np.abs(values).max()
+    return np.round(values / largest, _DIGITS) if largest > 0 else values
 
 
 def _both(estimate: Vector, truth: Vector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -46,7 +46,6 @@ class Column:
 
 Measure = Callable[[Finding], float | None]
 _CUT_OFF = ("k-greedy", "ipss")  # all up to a size k*, which the bound is about; IPSS some of the next, too
-_DIGITS = 9
 
 
 def measured(finding: Finding) -> dict[str, float | None]:
@@ -59,21 +58,6 @@ def measured(finding: Finding) -> dict[str, float | None]:
 
 def _against_truth(metric: Callable[[Values, Values], float]) -> Measure:
     return lambda finding: None if finding.truth is None else metric(finding.values, finding.truth)
-
-
-def _of_ranks(metric: Callable[[NDArray[np.float64], NDArray[np.float64]], float]) -> Measure:
-    def measure(finding: Finding) -> float | None:
-        if finding.truth is None:
-            return None
-        return metric(_levelled(finding.values.mean), _levelled(finding.truth.mean))
-
-    return measure
-
-
-def _levelled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values that differ by rounding alone become ties: the order of rounding errors is no ranking."""
-    largest = np.abs(values).max()
-    return np.round(values / largest, _DIGITS) if largest > 0 else values
 
 
 def _mean_error(finding: Finding) -> float | None:
@@ -175,8 +159,8 @@ def _norm(vector: NDArray[np.float64]) -> float:
 MEASURES: dict[str, Measure] = {
     "error": _against_truth(metrics.relative_l2),
     "skill": _against_truth(metrics.skill),
-    "kendall": _of_ranks(metrics.kendall),
-    "spearman": _of_ranks(metrics.spearman),
+    "kendall": _against_truth(metrics.kendall),
+    "spearman": _against_truth(metrics.spearman),
     "payout_error": _against_truth(metrics.payout_error),
     "efficiency_gap": _efficiency_gap,
     "mean_error": _mean_error,
