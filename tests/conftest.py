@@ -1,9 +1,12 @@
 """Settings that all tests share."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+import fedvalue as fv
 
 # The same examples on every machine and every day; no deadline, because the machines differ in speed.
 settings.register_profile("reproducible", derandomize=True, deadline=None, database=None)
@@ -19,3 +22,17 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The coalitions that federated games were asked to train."""
+    asked: list[int] = []
+    original = fv.FederatedGame.evaluate
+
+    def evaluate(self: fv.FederatedGame, masks: Any, replicate: int = 0) -> Any:
+        asked.extend(masks)
+        return original(self, masks, replicate)
+
+    monkeypatch.setattr(fv.FederatedGame, "evaluate", evaluate)
+    return asked

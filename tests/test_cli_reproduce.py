@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +60,6 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_thread: None
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # for the processes that are started
     monkeypatch.setenv("FEDVALUE_DATA", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The coalitions that games were asked to train."""
-    asked: list[int] = []
-    original = fv.FederatedGame.evaluate
-
-    def evaluate(self: fv.FederatedGame, masks: Any, replicate: int = 0) -> Any:
-        asked.extend(masks)
-        return original(self, masks, replicate)
-
-    monkeypatch.setattr(fv.FederatedGame, "evaluate", evaluate)
-    return asked
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -84,20 +83,6 @@ def own(tmp_path: Path) -> Any:
         return replace(read(written(tmp_path, HEAD + text)).at("smoke"), **changes)
 
     return make
-
-
-@pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The coalitions that games were asked to train."""
-    asked: list[int] = []
-    original = fv.FederatedGame.evaluate
-
-    def evaluate(self: fv.FederatedGame, masks: Any, replicate: int = 0) -> Any:
-        asked.extend(masks)
-        return original(self, masks, replicate)
-
-    monkeypatch.setattr(fv.FederatedGame, "evaluate", evaluate)
-    return asked
 
 
 def played(experiment: Experiment, out: Path) -> list[Row]:

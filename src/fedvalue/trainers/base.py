@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fedvalue.errors import InputError
 from fedvalue.learners.base import AveragingSession, Learner, Stack
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios.base import Scenario
 from fedvalue.training import Training
 
-__all__ = ["Trace", "Trainer"]
+__all__ = ["Trace", "Trainer", "need_updates"]
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,12 @@ class Trainer(Protocol):
     ) -> Iterator[tuple[int, Outcome]]: ...
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace: ...
+
+
+def need_updates(learner: Learner) -> None:
+    """Refuses a learner whose runs cannot be recorded for the gradient methods."""
+    if not learner.averages:
+        raise InputError(
+            "Gradient methods do not apply to this model: its clients send no updates that could be "
+            "averaged. Use a sampling method such as ipss."
+        )

@@ -20,7 +20,7 @@ from fedvalue.errors import InputError, UnavailableError, UtilityError
 from fedvalue.learners.base import AveragingSession, Learner
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios.base import Scenario
-from fedvalue.trainers.base import Trace
+from fedvalue.trainers.base import Trace, need_updates
 from fedvalue.trainers.flower_clients import RemoteData, kind_of
 from fedvalue.trainers.flower_evaluation import AtNodes
 from fedvalue.trainers.flower_grid import Grid
@@ -108,11 +108,7 @@ class FlowerTrainer:
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
         """Records the run of all clients that have data; what was trained before is not trained again."""
-        if not learner.averages:
-            raise InputError(
-                "Gradient methods do not apply to this model: its clients send no updates that could be "
-                "averaged. Use a sampling method such as ipss."
-            )
+        need_updates(learner)
         began = time.perf_counter()
         session = self._opened(scenario, learner, training)
         for _ in range(_ATTEMPTS):

@@ -12,7 +12,7 @@ from fedvalue.errors import InputError
 from fedvalue.learners.base import AveragingSession, Learner, Session, Stack
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios.base import Scenario
-from fedvalue.trainers.base import Trace
+from fedvalue.trainers.base import Trace, need_updates
 from fedvalue.training import (
     Training,
     canonical_masks,
@@ -78,11 +78,7 @@ class LocalTrainer:
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
         """Records the run of all clients that have data."""
-        if not learner.averages:
-            raise InputError(
-                "Gradient methods do not apply to this model: its clients send no updates that could be "
-                "averaged. Use a sampling method such as ipss."
-            )
+        need_updates(learner)
         began = time.perf_counter()
         session = self._opened(scenario, learner, training).session
         clients, starts, local_models, end = recorded_rounds(session, scenario, training.rounds)
