@@ -71,7 +71,7 @@ def runs_of(experiment: Experiment, n: int) -> Iterator[Run]:
             raise MethodError(
                 f"{experiment.name}: unknown method {listed.name!r}. Methods: {', '.join(known)}."
             )
-        budgets = experiment.budgets if listed.budgets is None else listed.budgets
+        budgets = experiment.budgets if listed.budgets in (None, ("all",)) else listed.budgets
         free = method.fixed and listed.budgets is None  # its cost is its own, whatever the budget
         counts: list[int | None] = [None] if free else list(_budgets(budgets, n))
         for options in _option_sets(listed, n):
