@@ -5,7 +5,8 @@ in the same deployment, and without what they share (starting processes, asking 
 
     plain       one FedAvg training of all clients
     valuation   all coalitions of the method, advancing together
-    one by one  the same coalitions, each trained by itself
+    one by one  the same coalitions, each trained by itself: asking for replies as often as a valuation does, and
+                through Flower's own send_and_receive, which its strategies use and which looks every 3 s
 
     python bench/federation.py [--clients 3 6] [--rounds 2]
 """
@@ -24,7 +25,12 @@ from fedvalue.flower.processes import Federation
 from fedvalue.scenarios import load_scenario
 
 METHODS = {3: ("exact", 0), 6: ("ipss", 8)}
-BARS = {"valuation / plain": "≤ 2.5", "one by one / valuation": "≥ 5", "message rounds − rounds": "0"}
+BARS = {
+    "valuation / plain": "≤ 2.5",
+    "one by one / valuation": "≥ 5",
+    "Flower's / valuation": "≥ 5",
+    "message rounds − rounds": "0",
+}
 RULES = {"rounds": 2, "epochs": 2, "batch": 32, "rate": 0.01}
 LONGEST = 1500.0
 
@@ -66,8 +72,20 @@ def main(grid, context):
             asked.extend(masks)
             return super().evaluate(masks, replicate)
 
-    def measured(work):
-        trainer = FlowerTrainer(grid, roster)
+    class SendAndReceive:
+        """The grid as Flower's strategies use it."""
+
+        get_node_ids = grid.get_node_ids
+
+        def push_messages(self, messages):
+            self.replies = list(grid.send_and_receive(list(messages)))
+            return [reply.metadata.reply_to_message_id for reply in self.replies]
+
+        def pull_messages(self, message_ids):
+            return self.replies
+
+    def measured(work, through=grid):
+        trainer = FlowerTrainer(through, roster)
         game = Game(scenario, settings.model, settings.training, trainer=trainer)
         began = time.perf_counter()
         work(game)
@@ -77,8 +95,10 @@ def main(grid, context):
     asked.clear()
     found["valuation"] = measured(lambda game: fv.value(game, settings.method, settings.budget))
     found["coalitions"] = len(asked)
-    each = [measured(lambda game: list(game.evaluate([mask]))) for mask in list(asked) if mask]
-    found["one by one"] = [sum(column) for column in zip(*each)]
+    coalitions = [mask for mask in asked if mask]
+    for name, through in (("one by one", grid), ("Flower's", SendAndReceive())):
+        each = [measured(lambda game: list(game.evaluate([mask])), through) for mask in coalitions]
+        found[name] = [sum(column) for column in zip(*each)]
     settings.out.mkdir(parents=True, exist_ok=True)
     part = settings.out / "bench.part"
     part.write_text(json.dumps(found))
@@ -99,15 +119,17 @@ def measured(clients: int, rounds: int) -> dict[str, object]:
             run = federation.submit(app, {})
             result = federation.wait_for(run, [home / "out" / "bench.json"], LONGEST)
             found = json.loads(result.read_text(encoding="utf-8"))
-    plain, valuation, each = (found[key] for key in ("plain", "valuation", "one by one"))
+    plain, valuation, each, flowers = (found[key] for key in ("plain", "valuation", "one by one", "Flower's"))
     return {
         "nodes": clients,
         "method": f"{method} ({found['coalitions']} coalitions)",
         "plain s": f"{plain[0]:.1f}",
         "valuation s": f"{valuation[0]:.1f}",
         "one by one s": f"{each[0]:.1f}",
+        "Flower's s": f"{flowers[0]:.1f}",
         "valuation / plain": f"{valuation[0] / plain[0]:.2f}",
         "one by one / valuation": f"{each[0] / valuation[0]:.1f}",
+        "Flower's / valuation": f"{flowers[0] / valuation[0]:.1f}",
         "message rounds − rounds": valuation[1] - rounds,
         "rounds one by one": each[1],
     }

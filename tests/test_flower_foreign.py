@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ import torch
 from flwr.app import Context, Error, Message, MetricRecord, RecordDict
 
 import fedvalue as fv
-from fedvalue.coalition import members
 from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.federation import FederatedGame
 from fedvalue.flower.client import Party
@@ -26,24 +23,18 @@ from fedvalue.scenarios.base import Dataset
 from fedvalue.trainers.flower_foreign import ForeignApp, ForeignTrainer
 from fedvalue.training import Training
 from flower_fakes import FakeGrid
+from foreign_app import LR, example_modules, plain_accuracy, start
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "flower_foreign"
 N = 3
-LR = 0.05
 
 
 @pytest.fixture(scope="module")
 def modules() -> Iterator[dict[str, Any]]:
     """The modules of the example app."""
-    sys.path.insert(0, str(EXAMPLE))
-    try:
-        yield {name: importlib.import_module(f"foreign.{name}") for name in ("task", "client_app")}
-    finally:
-        sys.path.remove(str(EXAMPLE))
-        for name in [name for name in sys.modules if name.split(".")[0] == "foreign"]:
-            del sys.modules[name]
+    with example_modules() as found:
+        yield found
 
 
 class ForeignGrid(FakeGrid):
@@ -66,32 +57,6 @@ def grid(modules: dict[str, Any]) -> ForeignGrid:
     return ForeignGrid(modules["client_app"].app)
 
 
-def start(modules: Mapping[str, Any]) -> dict[str, Any]:
-    torch.manual_seed(0)
-    return {name: tensor.numpy() for name, tensor in modules["task"].Net().state_dict().items()}
-
-
-def plain_accuracy(modules: Mapping[str, Any], mask: int, rounds: int) -> float:
-    """FedAvg of a coalition as anyone would write it, tested on the held-out rows of all nodes."""
-    task = modules["task"]
-    data = [task.load_data(i, N) for i in range(N)]
-    state = {name: torch.tensor(array) for name, array in start(modules).items()}
-    for _ in range(rounds if mask else 0):
-        total = sum(len(data[i][0].dataset) for i in members(mask))
-        mean = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in state.items()}
-        for i in members(mask):
-            net = task.Net()
-            net.load_state_dict(state)
-            task.train(net, data[i][0], 1, LR)
-            for name, tensor in net.state_dict().items():
-                mean[name] += tensor.double() * (len(data[i][0].dataset) / total)
-        state = {name: tensor.to(state[name].dtype) for name, tensor in mean.items()}
-    net = task.Net()
-    net.load_state_dict(state)
-    sizes = [len(test.dataset) for _, test in data]
-    return float(np.average([task.test(net, test)[1] for _, test in data], weights=sizes))
-
-
 def valued(grid: ForeignGrid, modules: Mapping[str, Any], out: Path, **more: Any) -> fv.Values:
     options = {"method": "exact", "rounds": 2, "config": {"lr": LR}, "key": "digits", **more}
     return value_foreign(grid, clients=N, initial=start(modules), out=out, **options)
@@ -102,7 +67,7 @@ class TestForeignApps:
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:
         values = valued(grid, modules, tmp_path)
-        table = [plain_accuracy(modules, mask, 2) for mask in range(1 << N)]
+        table = [plain_accuracy(modules, N, mask, 2) for mask in range(1 << N)]
         assert values.mean == pytest.approx(fv.value(fv.TableGame(table), "exact").mean, abs=0.003)
         assert (tmp_path / "values.json").exists()
 
@@ -248,6 +213,6 @@ class TestForeignApps:
         app = ForeignApp(start(modules), "digits", {"lr": LR})
         trainer = ForeignTrainer(grid, app, N)
         game = FederatedGame(trainer.scenario, app, Training(rounds=2), metric="accuracy", trainer=trainer)
-        assert fv.value(game, "or").mean.sum() == pytest.approx(plain_accuracy(modules, 7, 2), abs=0.15)
+        assert fv.value(game, "or").mean.sum() == pytest.approx(plain_accuracy(modules, N, 7, 2), abs=0.15)
         with pytest.raises(InputError, match="DIG-FL needs the gradient"):
             fv.value(game, "dig-fl")

@@ -24,6 +24,7 @@ from fedvalue.flower.demo import lay_out, node_config, run_app, start
 from fedvalue.flower.processes import LOOPBACK, Federation
 from fedvalue.store import UtilityStore
 from fedvalue.training import Training
+from foreign_app import EXAMPLE, example_modules, plain_accuracy
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
@@ -114,6 +115,32 @@ def test_a_node_killed_in_a_round_and_started_again(home: Path) -> None:
     incidents = values.details["incidents"]
     assert any("client 2 did not answer" in text or "client 2 is not there" in text for text in incidents)
     assert incidents[-1] == "client 2 answers again"
+
+
+def test_evaluation_at_the_nodes_and_apps_of_others(home: Path) -> None:
+    """Two apps in one federation: ours, measured on rows that the nodes hold out, and one that does not know us."""
+    scenario = digits(SIZES[:2])
+    app = lay_out(home, scenario, {**SETTINGS, "evaluate": "nodes"})
+    for place, rows in enumerate((slice(0, 30), slice(30, 120))):
+        data, held_out = scenario.clients[place], scenario.test
+        held = {"x_held_out": held_out.x[rows], "y_held_out": held_out.y[rows]}
+        np.savez(home / f"client-{place}.npz", x=data.x, y=data.y, **held)
+    foreign = Path(shutil.copytree(EXAMPLE, home / "foreign"))
+    with Federation(home) as federation:
+        federation.start_link()
+        for place in range(2):
+            config = {**node_config(home, scenario, place), "num-partitions": 2}
+            federation.start_node(f"node-{place}", config)
+        ours = run_app(federation, app, home / "out", {}, LONG)
+        settings = {"clients": 2, "num-server-rounds": 1}
+        theirs = run_app(federation, foreign, home / "foreign-out", settings, LONG)
+    expected = fv.value(local_game(SIZES[:2]), "exact")
+    assert ours.details["evaluated_at"] == "nodes"
+    assert ours.mean == pytest.approx(expected.mean, abs=1e-6)
+    assert ours.game_id != expected.game_id  # who evaluates is part of the game
+    with example_modules() as modules:
+        table = [plain_accuracy(modules, 2, mask, 1) for mask in range(4)]
+    assert theirs.mean == pytest.approx(fv.value(fv.TableGame(table), "exact").mean, abs=0.003)
 
 
 def certificates(folder: Path) -> tuple[list[str], Path]:
