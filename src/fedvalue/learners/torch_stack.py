@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -36,6 +36,8 @@ __all__ = ["TorchLearner", "TorchSession", "TorchStack"]
 _ROWS_IN_TRAINING, _ROWS_IN_WAVE = 64, 320
 _ROWS_TO_SHARE = 16  # from here on it pays to train the rows of one client by themselves
 _TEST_CHUNK = 4096
+# Convolutions of a single model on so few samples are slower with two threads than with one.
+_SAMPLES_FOR_ONE_THREAD = 32
 
 
 class TorchLearner:
@@ -151,7 +153,8 @@ class TorchSession:
         return averaged
 
     def local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
-        with self._on_device():
+        small = self.device == "cpu" and not self.together and self._widest_batch() <= _SAMPLES_FOR_ONE_THREAD
+        with self._on_device(), _one_thread() if small else nullcontext():
             return self._local(stack, owners, t)
 
     def _local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
@@ -281,6 +284,16 @@ class TorchSession:
             torch.from_numpy(weight).to(self.device),
             int(seed.generate_state(1)[0]),
         )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:
