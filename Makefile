@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast check lint types peers clean
+.PHONY: demo test test-fast check lint types docs peers test-peers clean
 
 # Ten clients share handwritten digits: a free rider, an exact copy and a label-flipper among honest clients.
 # What each is worth, exactly; then how close 32 of the 1,024 coalitions come.
@@ -34,8 +34,15 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
+# The command-line reference from the commands themselves; a test fails when it is out of date.
+docs: $(VENV)/.installed
+	$(BIN)/python tools/cli_reference.py docs/cli.md
+
 # Packages to compare against, in an environment of their own: they pin other versions of numpy.
 peers: .venv-peers/.installed
+
+test-peers: .venv-peers/.installed
+	OMP_NUM_THREADS=1 .venv-peers/bin/python -m pytest tests/test_adapters.py
 
 .venv-peers/.installed: pyproject.toml constraints.txt
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers

@@ -177,8 +177,13 @@ def test_quiet_prints_the_table_only() -> None:
 def test_out_holds_values_configuration_and_store(trainings: list[list[int]]) -> None:
     text = output(*SMALL, "--exact", "--out", "results/one")
     out = Path("results/one")
-    assert sorted(path.name for path in out.iterdir()) == ["run.json", "store.db", "values.json"]
-    assert text.endswith("Written to results/one/values.json.\n")
+    assert sorted(path.name for path in out.iterdir()) == [
+        "report.html",
+        "run.json",
+        "store.db",
+        "values.json",
+    ]
+    assert text.endswith("Written to results/one/values.json and results/one/report.html.\n")
     values = json.loads((out / "values.json").read_text())
     record = json.loads((out / "run.json").read_text())
     assert fv.Values.from_dict(values).guarantee == "exact"

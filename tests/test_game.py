@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedvalue as fv
-from fedvalue import game as game_module
+from fedvalue import calls as calls_module
 from fedvalue.game import as_game
 from fedvalue.outcome import UTILITY
 from games import random_table
@@ -161,7 +161,7 @@ class TestWidth:
         assert self.widths(lambda width: 1.0 * width, monkeypatch) == [1] * 64
 
     def test_the_width_settles_where_a_call_is_still_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        limit = game_module._SHORT_CALL_SECONDS
+        limit = calls_module._SHORT_CALL_SECONDS
         calls = self.widths(lambda width: limit / 3 * width, monkeypatch)
         assert max(calls) == 4
         assert sum(calls) == 64

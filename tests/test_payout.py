@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import doctest
 import io
 import json
 import re
@@ -382,15 +381,6 @@ class TestCommand:
         path = tmp_path / "odd.json"
         path.write_text(text, encoding="utf-8")
         assert message in self.failure(path, "--pot", 1)
-
-
-@pytest.mark.parametrize("page", ["payout.md", "audit.md"])
-def test_the_examples_of_the_documentation_are_true(page: str) -> None:
-    text = (DOCS.parent / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"```pycon\n(.*?)```", text, flags=re.DOTALL)
-    assert blocks
-    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page, page, 0)
-    assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
 
 
 def test_every_rule_is_documented() -> None:

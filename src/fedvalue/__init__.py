@@ -8,6 +8,7 @@
 
 from fedvalue import metrics
 from fedvalue._version import __version__
+from fedvalue.audit import Audit, audit
 from fedvalue.errors import (
     BudgetError,
     FedvalueError,
@@ -24,6 +25,7 @@ from fedvalue.estimators import Method
 from fedvalue.federation import FederatedGame
 from fedvalue.game import FunctionGame, Game, TableGame
 from fedvalue.outcome import Outcome
+from fedvalue.payout import Payout, payout
 from fedvalue.run import compare, methods, value
 from fedvalue.scenarios import Dataset, Scenario, load_scenario
 from fedvalue.store import UtilityStore
@@ -31,6 +33,7 @@ from fedvalue.training import Training
 from fedvalue.values import Values
 
 __all__ = [
+    "Audit",
     "BudgetError",
     "Dataset",
     "FederatedGame",
@@ -44,6 +47,7 @@ __all__ = [
     "MethodError",
     "MissingExtraError",
     "Outcome",
+    "Payout",
     "Scenario",
     "ScenarioError",
     "StoreError",
@@ -53,9 +57,11 @@ __all__ = [
     "UtilityStore",
     "Values",
     "__version__",
+    "audit",
     "compare",
     "load_scenario",
     "methods",
     "metrics",
+    "payout",
     "value",
 ]

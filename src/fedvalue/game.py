@@ -8,22 +8,20 @@ Where evaluations are noisy they can be repeated: the utility of a coalition is 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedvalue.calls import Agenda, Failed, Replied, calls_here
 from fedvalue.coalition import members
 from fedvalue.errors import GameError, UtilityError
 from fedvalue.identity import fingerprint
 from fedvalue.outcome import UTILITY, Outcome
 
 __all__ = ["FunctionGame", "Game", "GameLike", "TableGame", "as_game"]
-
-# A call that takes longer than this is not widened: what a killed process loses stays this small.
-_SHORT_CALL_SECONDS = 0.01
 
 
 class Game(Protocol):
@@ -104,6 +102,14 @@ class FunctionGame:
     process loses nothing that was finished; `chunk=64` always passes up to 64, for functions
     that train many coalitions together.
 
+    `jobs=4` calls the function in four processes, side by side, which pays from a tenth of a second per call on;
+    the utilities are the same. `timeout` is what a coalition may take, in seconds (a chunk: their sum); then its
+    process is ended. A coalition that fails, by an exception, a timeout, a crash or a result that is no number,
+    is tried again `retries` times before the run ends, with what was finished kept. On Linux these processes are
+    forks of this one, so any function will do, and each computes with one thread; `start="spawn"` starts fresh
+    ones, as CUDA needs it, for a function that can be imported. In them, global random numbers are seeded for
+    every call: a function that draws some gives the same with two jobs as with four, but not as with one.
+
     For a store the game needs an identity. By default it is taken from the function's code and the data
     it refers to; `key="…"` replaces that with a name of yours (data version, model, settings): change it
     whenever the utilities change. A noisy function can be called `replicates` times per coalition; the
@@ -123,20 +129,24 @@ class FunctionGame:
         chunk: int | None = None,
         key: str | None = None,
         replicates: int = 1,
+        jobs: int = 1,
+        timeout: float | None = None,
+        retries: int = 0,
+        start: str | None = None,
     ) -> None:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise GameError(f"A game needs at least one client. Got n={n!r}.")
         if not callable(fn):
             raise GameError(f"fn must be a function of coalitions. Got {type(fn).__name__}.")
-        if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
-            raise GameError(f"chunk must be at least 1 or None. Got {chunk!r}.")
-        if replicates < 1:
-            raise GameError(f"replicates must be at least 1. Got {replicates!r}.")
         self.n = int(n)
-        self.replicates = replicates
         self.fn = fn
         self.batch = batch
-        self.chunk = chunk
+        self.chunk = None if chunk is None else _whole("chunk", chunk, 1)
+        self.replicates = _whole("replicates", replicates, 1)
+        self.jobs = _whole("jobs", jobs, 1)
+        self.retries = _whole("retries", retries, 0)
+        self.timeout = None if timeout is None else _seconds(timeout)
+        self.start = None if start is None else _start_method(start)
         self.names = client_names(self.n, names)
         identified_by = fn if key is None else ("key", str(key))
         digest, self.doubts = fingerprint(self.n, batch, identified_by)
@@ -152,72 +162,63 @@ class FunctionGame:
 
     def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
         """Calls the function, and yields each utility as soon as the call that gave it returns."""
-        start, width = 0, self.chunk or 1
-        while start < len(masks):
-            chunk = masks[start : start + width]
-            began = time.perf_counter()
-            utilities = self._call(chunk)
-            elapsed = time.perf_counter() - began
-            yield from self._outcomes(chunk, utilities, elapsed)
-            start += len(chunk)
-            if self.chunk is None and self.batch:
-                width = width * 2 if elapsed < _SHORT_CALL_SECONDS else max(1, width // 2)
+        in_workers = self.jobs > 1 or self.timeout is not None
+        # A worker has one coalition at a time where it can: only that one is lost with it.
+        alone = not self.batch and (in_workers or self.chunk is None)
+        agenda = Agenda(masks, 1 if alone else self.chunk, self.retries)
+        replies = (
+            self._in_workers(agenda, replicate) if in_workers else calls_here(self.fn, self.batch, agenda)
+        )
+        with closing(replies):
+            for call, reply, seconds in replies:
+                for mask, utility in agenda.settle(call, reply, seconds):
+                    yield mask, Outcome({UTILITY: utility}, seconds / len(call.masks), backend="function")
+        if agenda.failed:
+            raise self._error(agenda.failed)
 
-    def _call(self, masks: Sequence[int]) -> list[Any]:
-        coalitions = [members(mask) for mask in masks]
-        try:
-            found = self.fn(coalitions) if self.batch else [self.fn(c) for c in coalitions]
-            utilities = list(found)
-        except Exception as error:
-            if len(masks) > 1:  # one by one: keeps the good ones and finds out which one fails
-                return [utility for mask in masks for utility in self._call_alone(mask)]
-            raise UtilityError(
-                f"The utility function failed for coalition {self._name(masks[0])}: "
-                f"{type(error).__name__}: {error}. Coalitions finished before are kept; mend the "
-                "function and run again.",
-                coalitions[0],
-            ) from error
-        if len(utilities) != len(masks):
-            raise UtilityError(
-                f"The utility function must return one number per coalition ({len(masks)}). "
-                f"Got {len(utilities)}, for coalitions beginning with {self._name(masks[0])}.",
-                coalitions[0],
-            )
-        return utilities
+    def _in_workers(self, agenda: Agenda, replicate: int) -> Generator[Replied, None, None]:
+        from fedvalue.workers import calls_in_workers
 
-    def _call_alone(self, mask: int) -> list[Any]:
-        try:
-            return self._call([mask])
-        except UtilityError as error:
-            return [error]
+        limits = (self.jobs, self.timeout, self.start)
+        return calls_in_workers(self.fn, self.batch, agenda, replicate, *limits)
 
-    def _outcomes(
-        self, masks: Sequence[int], utilities: list[Any], seconds: float
-    ) -> Iterator[tuple[int, Outcome]]:
-        """The good ones first: they are safe before the first bad one stops the run."""
-        failures = []
-        for mask, utility in zip(masks, utilities, strict=True):
-            try:
-                number = float(utility)
-            except (TypeError, ValueError, OverflowError):
-                failures.append((mask, utility))
-                continue
-            if not math.isfinite(number):
-                failures.append((mask, utility))
-                continue
-            yield mask, Outcome({UTILITY: number}, seconds / len(masks), backend="function")
-        for mask, utility in failures:
-            if isinstance(utility, UtilityError):
-                raise utility
-            raise UtilityError(
-                f"The utility of a coalition must be a finite number. Got {utility!r} for coalition "
-                f"{self._name(mask)}. It was not stored; what was finished is kept.",
-                members(mask),
-            )
+    def _error(self, failed: Sequence[Failed]) -> UtilityError:
+        first, others = failed[0], len(failed) - 1
+        who, error = members(first.mask), first.failure.error
+        names = ", ".join(self.names[i] for i in who[:8]) or "nobody"
+        attempts = f" in {first.attempts} attempts, at last" if first.attempts > 1 else ""
+        text = (
+            f"The utility function failed for coalition {who} ({names}{', …' if len(who) > 8 else ''}){attempts}: "
+            f"{first.failure.reason}. {f'It failed for {others} more, too. ' if others else ''}Coalitions that were "
+            "finished are kept; mend the function and run again."
+        )
+        if first.failure.where and error is None:  # an exception of this process shows its own traceback
+            text += f"\nRaised here, the innermost line last:\n{first.failure.where}"
+        raised = UtilityError(text, who)
+        raised.__cause__ = error
+        return raised
 
-    def _name(self, mask: int) -> str:
-        who = members(mask)
-        return f"{who} ({', '.join(self.names[i] for i in who[:8])}{', …' if len(who) > 8 else ''})"
+
+def _whole(name: str, number: int, least: int) -> int:
+    if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < least:
+        raise GameError(f"{name} must be a whole number of at least {least}. Got {number!r}.")
+    return int(number)
+
+
+def _start_method(start: str) -> str:
+    from multiprocessing import get_all_start_methods
+
+    known = get_all_start_methods()
+    if start not in known:
+        raise GameError(f"start must be one of {', '.join(known)} on this system, or None. Got {start!r}.")
+    return start
+
+
+def _seconds(timeout: float) -> float:
+    number = isinstance(timeout, (int, float, np.integer, np.floating)) and not isinstance(timeout, bool)
+    if not number or not 0 < timeout < math.inf:
+        raise GameError(f"timeout must be a positive number of seconds, or None. Got {timeout!r}.")
+    return float(timeout)
 
 
 def client_names(n: int, names: Sequence[str] | None) -> tuple[str, ...]:

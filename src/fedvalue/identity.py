@@ -99,8 +99,9 @@ class _Content:
             self.add((value.func, value.args, value.keywords), where)
         elif isinstance(value, ModuleType):
             self.write("module", value.__name__)
-            if value.__file__ and not _is_library(value.__name__):
-                self.sha.update(Path(value.__file__).read_bytes())
+            file = getattr(value, "__file__", None)  # time and sys are built in and have none
+            if file and not _is_library(value.__name__):
+                self.sha.update(Path(file).read_bytes())
         elif isinstance(value, (BuiltinFunctionType, np.ufunc)):
             self.write("name", getattr(value, "__module__", None) or "", value.__name__)
         elif isinstance(value, PurePath):

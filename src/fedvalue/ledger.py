@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,8 +121,9 @@ class Ledger:
         unwritten: list[tuple[int, Outcome]] = []
         written = time.monotonic()
         self.report(done_before, total)
+        outcomes = self.game.evaluate(missing, replicate)
         try:
-            for mask, outcome in self.game.evaluate(missing, replicate):
+            for mask, outcome in outcomes:
                 self._remember(mask, outcome, replicate)
                 unwritten.append((mask, outcome))
                 due = outcome.seconds >= _DEAR_SECONDS or time.monotonic() - written >= _COMMIT_SECONDS
@@ -133,6 +134,8 @@ class Ledger:
         finally:  # also when a coalition fails or the user interrupts: nothing finished is lost
             if self.store is not None and unwritten:
                 self.store.append(self.game.id, unwritten, replicate)
+            if isinstance(outcomes, Generator):
+                outcomes.close()  # ends worker processes now, not when the generator is collected
         lost = [mask for mask in missing if mask not in known]
         if lost:
             raise UtilityError(

@@ -1,14 +1,19 @@
-"""Text that comes from outside, such as the names of clients: shown as it is, never run or rendered."""
+"""Text for people: what comes from outside is shown as it is, never run or rendered; numbers can be read.
+
+What comes from outside are the names of clients above all.
+"""
 
 from __future__ import annotations
 
 import re
+from math import inf, log10
 
-__all__ = ["csv_text", "markdown_text", "one_line"]
+__all__ = ["count", "csv_text", "duration", "markdown_text", "one_line", "plural", "shortened"]
 
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 _MARKUP = re.compile(r"([\\`*_\[\]#~|]|:(?=//)|(?<=www)\.)")  # the last two: bare addresses become links
 _JOINER = "\u200d"  # holds emoji of several signs together
+_YEAR = 31_557_600
 
 
 def one_line(text: str) -> str:
@@ -37,3 +42,51 @@ def csv_text(text: str) -> str:
     ("'=1+1", 'clinic')
     """
     return f"'{text}" if _FORMULA.match(text) else text
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters, on one line; what is cut off shows as an ellipsis.
+
+    >>> shortened("clinic", 6), shortened("clinics", 6)
+    ('clinic', 'clini…')
+    """
+    shown = one_line(text)
+    return shown if len(shown) <= most else f"{shown[: most - 1].rstrip()}…"
+
+
+def count(number: int) -> str:
+    """A count for people: thousands apart, and powers where digits say nothing.
+
+    >>> count(1024), count(2**100), count(2**100 - 1)
+    ('1,024', '2^100', 'over 10^30')
+    """
+    if number >= 10**12 and number & (number - 1) == 0:
+        return f"2^{number.bit_length() - 1}"
+    if number >= 10**18:
+        return f"over 10^{len(str(number)) - 1}"
+    return f"{number:,}"
+
+
+def plural(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> plural(1, "client"), plural(2048, "client")
+    ('1 client', '2,048 clients')
+    """
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> duration(0.04), duration(75), duration(7_000), duration(1e9), duration(3e24)
+    ('0.04 s', '1.2 min', '1.9 h', '32 years', '10^17 years')
+    """
+    if seconds < 60:
+        decimals = 2 if seconds < 1 else 1 if seconds < 10 else 0
+        return f"{seconds:.{decimals}f} s"
+    if seconds >= 10_000 * _YEAR:
+        return f"10^{log10(seconds / _YEAR):.0f} years"
+    scales = ((60, 60, "min"), (48, 3600, "h"), (730, 86_400, "days"), (inf, _YEAR, "years"))
+    number, name = next((seconds / length, name) for most, length, name in scales if seconds / length < most)
+    return f"{number:.1f} {name}" if number < 10 else f"{number:,.0f} {name}"

@@ -5,20 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedvalue.errors import InputError
+from fedvalue.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from rich.table import Table
 
 __all__ = ["Estimate", "Values"]
 
 _FORMAT = "fedvalue.values/1"
 _BAR_WIDTH = 24
+# What a file may hold under these names; the others are checked as arrays.
+_KINDS: dict[str, Any] = {
+    "method": str, "guarantee": str, "game_id": str, "details": Mapping, "evaluations": int,
+    "seconds": (int, float), "budget": (int, NoneType), "seed": (int, NoneType),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -193,6 +201,11 @@ class Values:
                 "Write them again with this version of fedvalue."
             )
         fields = {key: value for key, value in data.items() if key != "format"}
+        for name, kind in _KINDS.items():
+            if name in fields and not isinstance(fields[name], kind):
+                raise InputError(
+                    f"These are not values that fedvalue wrote: their {name} is {fields[name]!r}."
+                )
         if isinstance(fields.get("dof"), list):
             fields["dof"] = [math.inf if d is None else d for d in fields["dof"]]
         correlation = fields.pop("correlation", None)
@@ -204,6 +217,33 @@ class Values:
             missing = {"mean", "names", "method", "evaluations"} - fields.keys()
             reason = f"missing {sorted(missing)}" if missing else str(error)
             raise InputError(f"These are not complete values: {reason}.") from error
+
+    def to_frame(self, level: float = 0.95) -> DataFrame:
+        """A pandas frame, one row per client; bounds are missing where the method has no valid ones.
+
+        Frames of several methods stack: `pd.concat(v.to_frame() for v in fv.compare(game).values())`.
+        """
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            raise MissingExtraError(
+                "A frame needs pandas, which is not installed: pip install 'fedvalue[pandas]'"
+            ) from error
+        unknown = np.full((self.n, 2), np.nan)
+        interval = self.interval(level)
+        low, high = (unknown if interval is None else interval).T
+        return pandas.DataFrame(
+            {
+                "client": list(self.names),
+                "value": self.mean,
+                "stderr": unknown[:, 0] if self.stderr is None else self.stderr,
+                "low": low,
+                "high": high,
+                "share": self.share,
+                "method": self.method,
+                "guarantee": self.guarantee,
+            }
+        )
 
     def table(self, level: float = 0.95) -> Table:
         """A rich table: client, value, ±, share and a bar."""

@@ -13,7 +13,20 @@ import typer
 from typer.core import TyperGroup
 
 from fedvalue._version import __version__
-from fedvalue.cli import audit, compare, data, flower, methods, payout, reproduce, run, store, value
+from fedvalue.cli import (
+    audit,
+    compare,
+    data,
+    flower,
+    methods,
+    payout,
+    plan,
+    report,
+    reproduce,
+    run,
+    store,
+    value,
+)
 from fedvalue.cli._console import complain
 from fedvalue.errors import FedvalueError, InputError
 
@@ -46,12 +59,14 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("plan")(plan.plan)
 app.command("run")(run.run)
 app.command("methods")(methods.methods)
 app.command("value")(value.value)
 app.command("compare")(compare.compare)
 app.command("payout")(payout.payout)
 app.command("audit")(audit.audit)
+app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")

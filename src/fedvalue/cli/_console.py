@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
 import typer
 
 from fedvalue.errors import InputError
+from fedvalue.text import count, plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,28 +52,6 @@ def complain(text: str) -> None:
 def on_terminal() -> bool:
     """Whether a person sees what is printed."""
     return sys.stdout.isatty()
-
-
-def count(number: int) -> str:
-    """A count for people: thousands apart, and powers where digits say nothing.
-
-    >>> count(1024), count(2**100), count(2**100 - 1)
-    ('1,024', '2^100', 'over 10^30')
-    """
-    if number >= 10**12 and number & (number - 1) == 0:
-        return f"2^{number.bit_length() - 1}"
-    if number >= 10**18:
-        return f"over 10^{len(str(number)) - 1}"
-    return f"{number:,}"
-
-
-def plural(number: int, what: str) -> str:
-    """A number of things.
-
-    >>> plural(1, "client"), plural(2048, "client")
-    ('1 client', '2,048 clients')
-    """
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
 def new_table(*headings: str, right: Collection[str] = (), wrap: Collection[str] = ()) -> Table:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import inf, log10, prod
+from math import prod
 
 from fedvalue.coalition import members
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios.base import Scenario
+from fedvalue.text import duration
 from fedvalue.training import Training, canonical_masks
 
 __all__ = ["Cost", "cost_of", "cost_of_all", "duration", "measured_speed", "size"]
 
-_YEAR = 31_557_600
 _BACKWARD = 3  # a training step costs about three forward passes
 
 
@@ -94,22 +94,6 @@ def measured_speed(scenario: Scenario, training: Training, outcomes: Mapping[int
     passes = cost_of(scenario, training, outcomes).passes
     seconds = sum(outcome.seconds for outcome in outcomes.values())
     return seconds / passes if passes and seconds else None
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people.
-
-    >>> duration(0.04), duration(75), duration(7_000), duration(1e9), duration(3e24)
-    ('0.04 s', '1.2 min', '1.9 h', '32 years', '10^17 years')
-    """
-    if seconds < 60:
-        decimals = 2 if seconds < 1 else 1 if seconds < 10 else 0
-        return f"{seconds:.{decimals}f} s"
-    if seconds >= 10_000 * _YEAR:
-        return f"10^{log10(seconds / _YEAR):.0f} years"
-    scales = ((60, 60, "min"), (48, 3600, "h"), (730, 86_400, "days"), (inf, _YEAR, "years"))
-    number, name = next((seconds / length, name) for most, length, name in scales if seconds / length < most)
-    return f"{number:.1f} {name}" if number < 10 else f"{number:,.0f} {name}"
 
 
 def size(count: float) -> str:

@@ -7,13 +7,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 from typing import Any
 
 from fedvalue._version import __version__
+from fedvalue.cli._backend import where
 from fedvalue.cli._measure import small_part, warm_up
 from fedvalue.cli.data import usual_partition
 from fedvalue.errors import FedvalueWarning, InputError
@@ -70,16 +71,21 @@ class Ask:
     seed: int
     device: str
     memory: int | None
+    backend: str = "local"
+    backend_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class MeteredGame(FederatedGame):
-    """A federated game that remembers what was trained for it, by coalition and replicate."""
+    """A federated game that remembers what was trained for it, by coalition and replicate.
 
-    def __init__(self, *args: Any, device: str, **options: Any) -> None:
-        super().__init__(*args, device=device, **options)
-        self.device = device
+    `here` is the device of this process, where trainings are warmed up that take place here.
+    """
+
+    def __init__(self, *args: Any, here: str, trainer: str, **options: Any) -> None:
+        super().__init__(*args, trainer=trainer, **options)
+        self.here = here
         self.trained: dict[tuple[int, int], Outcome] = {}
-        self.warm = False
+        self.warm = trainer != "local"
 
     def evaluate(self, masks: Any, replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
         self._warm_up()
@@ -103,7 +109,7 @@ class MeteredGame(FederatedGame):
     def _warm_up(self) -> None:
         if not self.warm:
             self.warm = True
-            warm_up(self.scenario, self.learner, self.training, self.device)
+            warm_up(self.scenario, self.learner, self.training, self.here)
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,16 @@ class Job:
     device: str
     scenario: Scenario
     game: MeteredGame
+
+    @property
+    def where(self) -> str:
+        """Where trainings run, in words."""
+        return where(self.game.trainer, self.device)
+
+    def close(self) -> None:
+        """Ends what the trainer may have started."""
+        if hasattr(self.game.trainer, "close"):
+            self.game.trainer.close()
 
     def identity(self) -> dict[str, Any]:
         """What makes two runs the same run: they have the same values."""
@@ -149,7 +165,8 @@ class Job:
             "model": self.model,
             "learner": dict(self.game.learner.identity()),
             "training": asdict(self.game.training),
-            "device": self.device,
+            "backend": ask.backend,
+            "device": getattr(self.game.trainer, "device", self.device),
             "memory": ask.memory,
             "versions": {
                 "fedvalue": __version__,
@@ -175,15 +192,19 @@ def prepare(ask: Ask) -> Job:
         data_dir=ask.data_dir,
         **ask.scenario_options,
     )
-    device = choose_device(ask.device)
+    # A cluster has devices of its own; here a model is only looked at, and measured for a plan.
+    device = choose_device(ask.device if ask.backend == "local" else "cpu")
     game = MeteredGame(
         scenario,
         model,
         training,
         metric=ask.metric,
         replicates=ask.replicates,
-        device=device,
+        here=device,
+        trainer=ask.backend,
+        device=device if ask.backend == "local" else ask.device,
         memory=ask.memory,
+        **ask.backend_options,
     )
     # A model that does not go with the data or the rules is refused here, on a few rows.
     game.learner.session(small_part(scenario, training.batch), training, device, ask.memory)

@@ -182,7 +182,10 @@ def plan_lines(plan: Plan) -> list[str]:
     )
     if plan.models:
         lines.append(f"Models put together from its updates and evaluated: about {count(plan.models)}.")
-    lines.append(f"Time: about {duration(plan.seconds)} on {job.device}, estimated from a short measurement.")
+    shared = ", shared by the workers of Ray" if job.ask.backend == "ray" else ""
+    lines.append(
+        f"Time: about {duration(plan.seconds)} on {job.device}{shared}, estimated from a short measurement."
+    )
     if plan.coalitions < 1 << job.scenario.n:
         lines.append(
             f"Exact values: {count(plan.exact.trained * replicates)} trainings, about "

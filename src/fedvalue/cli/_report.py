@@ -47,7 +47,7 @@ def heading(job: Job) -> list[str]:
     return [
         f"{scenario.name}, partition {job.partition}: {scenario.n} clients, {count(rows)} rows to train on, "
         f"{count(len(scenario.test))} to test on.",
-        f"{job.model}, {_rules(job)}, seed {rules.seed}{repeats}, on {job.device}.",
+        f"{job.model}, {_rules(job)}, seed {rules.seed}{repeats}, on {job.where}.",
         *(f"Note: {warning}" for warning in scenario.details.get("warnings", ())),
     ]
 

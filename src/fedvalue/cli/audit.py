@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedvalue.cli._console import busy, count, new_table, plural, print_table, say, write_file, write_json
-from fedvalue.cli._read import check_targets, read_values
-from fedvalue.errors import InputError
+from fedvalue.cli._read import check_targets, find_trainings, read_values
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from fedvalue.audit import Audit, Finding
-    from fedvalue.values import Values
 
-__all__ = ["audit", "read_trainings"]
-
-_STORE = "store.db"
+__all__ = ["audit"]
 
 
 def audit(
@@ -33,7 +28,7 @@ def audit(
         ),
     ],
     store: Annotated[
-        Path | None, typer.Option(help="File with the trainings. [default: store.db in the folder]")
+        Path | None, typer.Option(help="File with the trainings. [default: that of the run]")
     ] = None,
     level: Annotated[
         float, typer.Option(help="Chance of any false finding where there is nothing to be found.")
@@ -60,7 +55,8 @@ def audit(
     check_targets(json, md)
     values = read_values(run)
     with busy("looking", quiet):
-        found = look(values, *read_trainings(values, run, store), level=level, more=more)
+        trained = find_trainings(values, run, store)
+        found = look(values, trained.utilities, trained.prints, level=level, more=more)
     if json is not None:
         write_json(found.to_dict(), json)
     if md == "-":
@@ -74,42 +70,6 @@ def audit(
     _show(found, quiet)
     if written and not quiet:
         say(f"Written to {' and '.join(written)}.")
-
-
-def read_trainings(
-    values: Values, run: Path, store: Path | None
-) -> tuple[dict[int, list[float]], dict[int, Hashable]]:
-    """Utilities of every coalition, one for each replicate, and all metrics, which tell models apart."""
-    from fedvalue.outcome import LOWER_IS_BETTER, UTILITY
-    from fedvalue.store import UtilityStore
-
-    path = store or (run if run.is_dir() else run.parent) / _STORE
-    if not path.is_file():
-        raise InputError(f"There is no store {path}, and the audit looks at trainings. Name it with --store.")
-    metric, replicates = values.details.get("metric", UTILITY), values.details.get("replicates", 1)
-    if not isinstance(metric, str) or not isinstance(replicates, int) or not 1 <= replicates <= 10_000:
-        raise InputError(
-            f"{run} names no usable metric and number of replicates. Got {metric!r}, {replicates!r}."
-        )
-    sign = -1.0 if metric.rsplit("/", 1)[-1] in LOWER_IS_BETTER else 1.0
-    utilities: dict[int, list[float]] = {}
-    prints: dict[int, tuple[Hashable, ...]] = {}
-    with UtilityStore(path, create=False) as opened:
-        for replicate in range(replicates):
-            for mask, outcome in opened.read(values.game_id, None, replicate).items():
-                if metric not in outcome.metrics:
-                    known = ", ".join(outcome.metrics)
-                    raise InputError(
-                        f"The trainings in {path} have no metric {metric!r}. They have: {known}."
-                    )
-                utilities.setdefault(mask, []).append(sign * outcome.metrics[metric])
-                prints[mask] = (*prints.get(mask, ()), *sorted(outcome.metrics.items()))
-    if not utilities:
-        raise InputError(
-            f"{path} holds no trainings of the game {values.game_id or '(none)'} that these values are of. Name "
-            "the store of that run with --store."
-        )
-    return utilities, dict(prints)
 
 
 def _show(found: Audit, quiet: bool) -> None:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from fedvalue.payout import Payout
 
-__all__ = ["payout"]
+__all__ = ["payout", "rule_names"]
 
 
-def _rule_names(incomplete: str) -> list[str]:
+def rule_names(incomplete: str) -> list[str]:
+    """Names for the shell to complete."""
     from fedvalue.payout import RULES
 
     return [name for name in RULES if name.startswith(incomplete)]
@@ -34,7 +35,7 @@ def payout(
     rule: Annotated[
         str,
         typer.Option(
-            autocompletion=_rule_names,
+            autocompletion=rule_names,
             help="proportional (refuses negative values), floor (pays them 0), shift (the lowest becomes 0) or "
             "threshold (pays only what is above 0 with its whole interval).",
         ),

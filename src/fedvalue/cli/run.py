@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,10 @@ import typer
 
 from fedvalue.cli._config import FILE, no_config, read_config
 from fedvalue.cli._console import busy, complain, count, print_table, say, write_json
+from fedvalue.cli._folder import enter
+from fedvalue.cli._read import REPORT_FILE, STORE_FILE, VALUES_FILE
 from fedvalue.cli.methods import method_names
+from fedvalue.cli.report import write_report
 from fedvalue.cli.value import guarantee_lines
 from fedvalue.errors import InputError
 
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from fedvalue.values import Values
 
 __all__ = ["run"]
-
-_VALUES, _RECORD, _STORE = "values.json", "run.json", "store.db"
 
 
 def _names(of: str) -> Any:
@@ -102,12 +102,32 @@ def run(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     memory: Annotated[
         str | None,
-        typer.Option(help="Bound for models in training, such as 4GB. [default: 40 % of what is free]"),
+        typer.Option(
+            help="Bound for models in training (of a task of Ray), such as 4GB. [default: 40 % of what is free]"
+        ),
+    ] = None,
+    backend: Annotated[
+        str, typer.Option(help="Where trainings run: local is this process, ray a cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="auto|HOST:PORT", help="Ray cluster. [default: a Ray of its own, here]"),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Tasks of Ray at a time. [default: as many as fit]")
+    ] = None,
+    cpus_per_task: Annotated[
+        int | None, typer.Option(min=1, help="CPUs and threads of a task of Ray. [default: 1]")
+    ] = None,
+    gpus_per_task: Annotated[
+        float | None, typer.Option(min=0, help="GPUs of a task of Ray, such as 0.5. [default: 0]")
     ] = None,
     store: Annotated[
         Path | None, typer.Option(help="File that keeps every training. [default: store.db in --out]")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for values.json and run.json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for values.json, run.json and report.html.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out.")] = False,
     json: Annotated[
         str | None, typer.Option(metavar="PATH", help="Write the values as JSON; - prints JSON only.")
@@ -134,6 +154,7 @@ def run(
 
     The command line wins over the file; a run that was stopped goes on where it was, given its store.
     """
+    from fedvalue.cli._backend import backend_options
     from fedvalue.cli._job import Ask, notes_to, own_modules, parse_memory, prepare
     from fedvalue.cli._options import parse_options
     from fedvalue.cli._plan import check_method
@@ -163,6 +184,14 @@ def run(
         seed=seed,
         device=device,
         memory=parse_memory(memory),
+        backend=backend,
+        backend_options=backend_options(
+            backend,
+            address=address,
+            workers=workers,
+            cpus_per_task=cpus_per_task,
+            gpus_per_task=gpus_per_task,
+        ),
     )
     if json not in (None, "-") and not Path(str(json)).absolute().parent.is_dir():
         raise InputError(f"Cannot write {json}: there is no such folder.")  # before anything is trained
@@ -173,13 +202,14 @@ def run(
     ):
         with busy("reading the data", quiet):
             job = prepare(ask)
+        resources.callback(job.close)
         check_method(job)
         if dry_run:
             _show_plan(job, store, out, json, quiet)
             return
         if out is not None:
-            _enter(out, job, overwrite)
-            store = store or out / _STORE
+            store = store or out / STORE_FILE
+            enter(out, job, store, overwrite)
         if not quiet:
             _say_heading(job)
         opened = None
@@ -240,7 +270,7 @@ def _show_plan(job: Job, path: Path | None, out: Path | None, json: str | None, 
     from fedvalue.cli._plan import make_plan, plan_lines
     from fedvalue.store import UtilityStore
 
-    path = path or (out / _STORE if out is not None else None)
+    path = path or (out / STORE_FILE if out is not None else None)
     with ExitStack() as resources:
         there = path is not None and path.exists()
         store = resources.enter_context(UtilityStore(str(path), create=False)) if there else None
@@ -256,45 +286,20 @@ def _show_plan(job: Job, path: Path | None, out: Path | None, json: str | None, 
         say(line)
 
 
-def _enter(out: Path, job: Job, overwrite: bool) -> None:
-    """Makes the folder and says in it what is run there; another run's folder is left alone."""
-    identity = job.identity()
-    if not overwrite:
-        found = _recorded(out / _RECORD)
-        other = [key for key in identity if found is not None and found.get(key) != identity[key]]
-        if other or (found is None and (out / _VALUES).exists()):
-            what = f"another run (other {', '.join(other)})" if other else f"a {_VALUES} of unknown origin"
-            raise InputError(f"{out} holds {what}. Choose another folder, or add --overwrite.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if overwrite:
-            (out / _VALUES).unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
-    write_json(job.record(), str(out / _RECORD))
-
-
-def _recorded(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
-        return None
-    try:
-        found = json_module.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _publish(values: Values, lines: list[str], out: Path | None, json: str | None, quiet: bool) -> None:
-    written = [str(out / _VALUES)] if out is not None else []
+    written = [str(out / VALUES_FILE)] if out is not None else []
     for target in (*written, *([json] if json is not None else [])):
         write_json(values.to_dict(), target)
-    if json == "-" or (json and quiet):
-        return
-    print_table(values.table())
-    if quiet:
-        return
-    for line in lines:
-        say(line)
+    shows_table = json != "-" and not (json and quiet)
+    if shows_table:
+        print_table(values.table())
+    if not quiet:
+        for line in lines:
+            say(line)
+    if out is not None:  # after the result: the page takes a moment, and may fail where the values did not
+        with busy("writing the report", quiet):
+            write_report(out, str(out / REPORT_FILE))
+        written.append(str(out / REPORT_FILE))
     written += [json] if json is not None else []
-    if written:
+    if written and not quiet:
         say(f"Written to {' and '.join(written)}.")

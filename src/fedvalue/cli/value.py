@@ -102,7 +102,7 @@ def _remarks(values: Values, budget: int | None) -> list[str]:
 def guarantee_lines(values: Values, budget: int | None) -> list[str]:
     """How far these values can be trusted, in words."""
     everything = values.evaluations == 1 << values.n
-    remarks = [_GUARANTEES[values.guarantee]]
+    remarks = [_GUARANTEES.get(values.guarantee, "What the method guarantees is not recorded.")]
     empty = values.details.get("empty_strata", 0)
     if empty and values.guarantee != "exact":
         strata = values.details.get("strata", empty)

@@ -10,7 +10,6 @@ data set is computed once.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -161,7 +160,7 @@ class XGBoostSession:
             return [self._grow(stack[row], owner, t) for row in rows_of[owner]]
 
         grown = list(stack)
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
             for owner, pieces in zip(rows_of, pool.map(grow, rows_of), strict=True):
                 for row, piece in zip(rows_of[owner], pieces, strict=True):
                     grown[row] = (*stack[row], piece)

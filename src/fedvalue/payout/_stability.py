@@ -73,7 +73,7 @@ def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability
     if not half.any():
         said = (
             "The values are exact for the trainings they rest on, so their estimation moves no amount. Training "
-            "again with other random numbers can; the audit says how far."
+            "again with other random numbers can; with replicates the audit says how far."
         )
         return Stability(said, 0, _SEED, True, 0.0, None, orders)
     joint = values.covariance is not None

@@ -98,7 +98,8 @@ def doubtful_orders(payout: Payout, shown: Callable[[str], str] = one_line) -> l
             for order in close[:_LISTED]
         )
         lines.append(f"Orders in doubt, with the probability that they are wrong – {chances}{_more(close)}.")
-    if len(close) + len(equal) < len(orders):
+    # Of exact values this would be no news, and training noise, which may well turn them, is not in it.
+    if len(close) + len(equal) < len(orders) and payout.guarantee != "exact":
         others = "Any other order" if lines else "The order"
         lines.append(f"{others} of two neighbours is wrong with a probability below {_CLOSE:.0%}.")
     return lines

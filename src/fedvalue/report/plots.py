@@ -6,15 +6,12 @@ the series. In small multiples the last panel of each row carries the labels of 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
@@ -23,7 +20,7 @@ from fedvalue.report._annotate import add_labels, add_legend, legend_lines, shor
 from fedvalue.report._axes import AxisRange, Span, fit_range, number_text, shareable
 from fedvalue.report._kinds import PAINTERS, Anchor, Panel, spans_of
 from fedvalue.report._rows import Entry, FigureSpec, NothingToShow, entries_of
-from fedvalue.report.style import COLUMN, PAGE, STYLE, WIDE, Look, in_order, looks_for
+from fedvalue.report.style import COLUMN, PAGE, WIDE, Look, house_style, in_order, looks_for
 
 __all__ = ["FigureSpec", "NothingToShow", "draw", "save"]
 
@@ -39,7 +36,7 @@ def draw(spec: FigureSpec, rows: Sequence[Mapping[str, object]]) -> Figure:
     'budget'
     """
     content = _Content.of(spec, entries_of(spec, rows))
-    with _style():
+    with house_style():
         figure, named = _compose(content, direct=content.could_label())
         return figure if named else _compose(content, direct=False)[0]
 
@@ -48,20 +45,10 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     """Write stem.png and stem.svg; the same figure gives the same bytes. Folders are made as needed."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")]
-    with _style():
+    with house_style():
         figure.savefig(paths[0], metadata={"Software": None})
         figure.savefig(paths[1], metadata={"Date": None, "Creator": None})
     return paths
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    # The defaults first: a user's own settings do not change the figures.
-    settings: dict[Any, Any] = {k: v for k, v in matplotlib.rcParamsDefault.items() if k != "backend"}
-    with matplotlib.rc_context(settings | STYLE), warnings.catch_warnings():
-        # A name in a script that the font lacks is shown as boxes; that is no reason to warn at every letter.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
 
 
 @dataclass(frozen=True)

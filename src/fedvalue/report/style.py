@@ -8,11 +8,14 @@ family: exact black, permutations sky blue, complementary contributions teal, IP
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeAlias, cast
 
+import matplotlib
 from matplotlib.colors import to_rgb
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "WIDE",
     "Dash",
     "Look",
+    "house_style",
     "in_order",
     "lightness",
     "looks_for",
@@ -157,6 +161,16 @@ CYCLE: tuple[tuple[str, ...], ...] = (
 _CYCLE_DASHES = (SOLID, MIDDLE, DASH_DOT, DOTS)
 
 _BY_NAME = {key: look for name, look in METHODS.items() for key in (name, look.label)}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Everything that is drawn or saved inside looks like the house, whatever a user has set."""
+    settings: dict[Any, Any] = {k: v for k, v in matplotlib.rcParamsDefault.items() if k != "backend"}
+    with matplotlib.rc_context(settings | STYLE), warnings.catch_warnings():
+        # A name in a script that the font lacks is shown as boxes; that is no reason to warn at every letter.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 def in_order(names: Iterable[object]) -> list[object]:

@@ -14,6 +14,7 @@ __all__ = ["TRAINERS", "make_trainer"]
 TRAINERS: dict[str, str] = {
     "local": "fedvalue.trainers.local:LocalTrainer",
     "flower": "fedvalue.trainers.flower:FlowerTrainer",
+    "ray": "fedvalue.trainers.ray:RayTrainer",
 }
 
 

@@ -1,0 +1,138 @@
+"""Training on a Ray cluster: coalitions are independent, so their trainings spread over workers and machines.
+
+Coalitions are cut into tasks (`ray_chunks`), each of which runs the local trainer in some worker (`ray_task`).
+Data and model go into Ray's object store once. Outcomes are handed on as tasks finish, and there are never more
+tasks than workers: a run that dies loses only what was in flight, and the driver holds next to nothing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+
+from fedvalue.errors import InputError
+from fedvalue.learners.base import Learner
+from fedvalue.outcome import Outcome
+from fedvalue.scenarios.base import Scenario
+from fedvalue.trainers.base import Trace
+from fedvalue.trainers.local import LocalTrainer, choose_device
+from fedvalue.trainers.ray_chunks import Chunks, work_of
+from fedvalue.trainers.ray_cluster import Cluster, need_ray, open_cluster
+from fedvalue.trainers.ray_run import Game, RayRun
+from fedvalue.trainers.ray_task import Task
+from fedvalue.training import Training, canonical_masks
+
+__all__ = ["RayTrainer"]
+
+
+class RayTrainer:
+    """Trains in the workers of a Ray cluster, or of a Ray that is started on this machine and stopped again.
+
+    `address` is that of a cluster: HOST:PORT, or auto for the one that this machine belongs to. `workers`
+    bounds the tasks at a time; by default they fill the cluster. A task has `cpus_per_task` threads and
+    `gpus_per_task` GPUs, trains on its GPU if it has one, and holds models up to `memory` bytes. Ray is
+    stopped by `close`, at the end of a `with` block, or when the trainer is no longer used.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        workers: int | None = None,
+        cpus_per_task: float = 1,
+        gpus_per_task: float = 0,
+        device: str = "auto",
+        memory: int | None = None,
+    ) -> None:
+        need_ray()
+        if workers is not None and workers < 1:
+            raise InputError(f"workers must be at least 1. Got {workers}.")
+        if not cpus_per_task > 0 or not gpus_per_task >= 0:
+            raise InputError(
+                "A task needs a part of a CPU at least, and no GPU at least. "
+                f"Got {cpus_per_task:g} CPUs and {gpus_per_task:g} GPUs."
+            )
+        self.address = address
+        self.workers = workers
+        self.cpus = cpus_per_task
+        self.gpus = gpus_per_task
+        self.device = _device(device, gpus_per_task)
+        self.memory = memory
+        self.stage: Callable[[str], None] = lambda text: None
+        self._cluster: Cluster | None = None
+        self._game: Game | None = None
+
+    def __enter__(self) -> RayTrainer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnects from Ray, and stops it if it was started here."""
+        if self._cluster is not None:
+            self._cluster.close()
+        self._cluster = self._game = None
+
+    def train(
+        self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Yields every coalition with its metrics, as soon as its task is finished."""
+        asked: dict[int, list[int]] = {}
+        for mask, trained in canonical_masks(scenario, masks).items():
+            asked.setdefault(trained, []).append(mask)
+        if not asked:
+            return
+        run = self._run(scenario, learner, training, Chunks(work_of(scenario, training, asked)))
+        try:
+            for mask, outcome in run.outcomes():
+                for same in asked[mask]:
+                    yield same, outcome._replace(seconds=outcome.seconds / len(asked[mask]))
+        finally:
+            run.cancel()
+        run.complain(scenario, asked)
+
+    def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
+        """Records the run of all clients in this process: one training, whose models are needed here."""
+        device = self.device if self.device == "cpu" else choose_device("auto")
+        return LocalTrainer(device, self.memory).trace(scenario, learner, training)
+
+    def _run(self, scenario: Scenario, learner: Learner, training: Training, chunks: Chunks) -> RayRun:
+        cluster = self._opened(scenario)
+        room = cluster.need_room(self.cpus, self.gpus)
+        key = (scenario.fingerprint, learner)
+        if self._game is None or self._game.key != key:
+            self._game = Game(key, cluster.ray.put((scenario, learner)))
+        # Without a bound, tasks share what is free: on a GPU those that share it, else those of a machine.
+        sharing = max(1, int(1 / self.gpus)) if self.gpus else min(max(room), self.workers or max(room))
+        parts = sharing if self.memory is None else 1
+        task = Task(training, self.device, self.memory, parts, max(1, int(self.cpus)))
+        workers = self.workers or sum(room)
+        return RayRun(cluster, self._game, chunks, task, workers, (self.cpus, self.gpus), self.stage)
+
+    def _opened(self, scenario: Scenario) -> Cluster:
+        if self._cluster is not None and not self._cluster.ray.is_initialized():
+            self.close()  # somebody else has ended the connection
+        if self._cluster is None:
+            self.stage("starting Ray" if self.address is None else f"joining Ray at {self.address}")
+            self._cluster = open_cluster(self.address, self.workers, self.cpus, scenario)
+            weakref.finalize(self, self._cluster.close)
+        return self._cluster
+
+
+def _device(wanted: str, gpus: float) -> str:
+    """Tasks with a GPU train on it. Which one that is, is Ray's business."""
+    if wanted not in ("auto", "cpu", "cuda"):
+        raise InputError(
+            f"With Ray the device must be auto, cpu or cuda: Ray says which GPU a task gets. Got {wanted!r}."
+        )
+    device = "cuda" if gpus else "cpu"
+    if wanted not in ("auto", device):
+        raise InputError(
+            f"Tasks on {wanted} were asked for, with {gpus:g} GPUs each. Use --gpus-per-task 1 for tasks on GPUs, "
+            "or 0 for tasks on CPUs, and leave the device out."
+        )
+    return device
