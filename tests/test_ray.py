@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -606,6 +607,31 @@ cluster.shutdown()
 print(json.dumps({"found": found, "notes": notes, "busy": busy}))
 """
 
+# A Ray of our own that stays until its standard input is closed.
+OPEN = """
+import sys
+import ray
+import fedvalue as fv
+from federations import QUICK, digits
+
+game = fv.FederatedGame(digits(), "mlp", QUICK, trainer="ray", workers=1)
+assert len(dict(game.evaluate([1, 2]))) == 2
+print(ray.get_runtime_context().gcs_address, flush=True)
+sys.stdin.read()
+"""
+JOIN = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False); print(len(ray.nodes()))"
+
+
+def listening(process: int) -> set[str]:
+    """The addresses on which a process waits for connections, as /proc writes them."""
+    sockets = set()
+    for entry in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            sockets.add(str(entry.readlink()))
+    kinds = (Path(f"/proc/net/{kind}").read_text().splitlines() for kind in ("tcp", "tcp6"))
+    lines = [line.split() for kind in kinds for line in kind]
+    return {line[1].split(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in sockets}
+
 
 class Home:
     """Runs commands with a Ray of their own, whose processes and files can be found."""
@@ -628,6 +654,7 @@ class Home:
             [sys.executable, *map(str, command)],
             cwd=self.path,
             env=self.environment,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -745,3 +772,22 @@ class TestProcesses:
         assert "Traceback" not in said
         assert home.processes() == []
         assert list(home.ray_files.iterdir()) == []
+
+    def test_strangers_are_refused_and_nobody_else_is_reached(self, home: Home) -> None:
+        """A Ray of our own listens on the loopback interface only, and asks for its token."""
+        run = home.start("-c", OPEN)
+        assert run.stdout is not None
+        address = run.stdout.readline().strip()
+        assert address, run.communicate(timeout=LONG)
+        heard = set().union(*map(listening, home.processes()))
+        assert heard
+        assert heard <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+        home.environment |= {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+        for token, enters in ((home.environment["RAY_AUTH_TOKEN"], True), ("0" * 64, False)):
+            home.environment["RAY_AUTH_TOKEN"] = token
+            joined = home.start("-c", JOIN, address)
+            printed, said = joined.communicate(timeout=LONG)
+            assert (joined.returncode == 0) == enters, said
+            assert ("1" in printed.split()) == enters
+        run.communicate(timeout=LONG)
+        home.until(lambda: not home.processes(), "the end of all processes")
