@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from federations import digits
+from federations import digits, party
 from fedvalue.flower.client import Party, answer
 from fedvalue.learners import make_learner
 from fedvalue.learners.base import Learner
@@ -90,6 +91,12 @@ def parties(scenario: Scenario, held_out: Sequence[Dataset] | None = None) -> li
         Party(data, held_out[i] if held_out else None, scenario.names[i], i)
         for i, data in enumerate(scenario.clients)
     ]
+
+
+def held_out_parts(scenario: Scenario, sizes: Sequence[int]) -> list[Dataset]:
+    """Consecutive parts of the test set, for nodes that measure."""
+    ends = np.cumsum(sizes)
+    return [party(scenario.test, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
 class FakeFederation:

@@ -26,7 +26,7 @@ from fedvalue.learners import make_learner
 from fedvalue.scenarios.base import Dataset
 from fedvalue.trainers.flower import FlowerTrainer
 from fedvalue.trainers.flower_clients import Report, kind_of, remote_scenario
-from fedvalue.trainers.flower_grid import Request, exchange
+from fedvalue.trainers.flower_grid import Exchange, Request
 from fedvalue.trainers.flower_nodes import Roster
 from fedvalue.trainers.flower_wire import CONFIG, PROTOCOL, QUERY, TRAIN
 from fedvalue.trainers.local import LocalTrainer
@@ -130,7 +130,8 @@ class TestBlame:
 
         grid = Fragile(parties(digits(SIZES)))
         content = RecordDict({CONFIG: ConfigRecord({"protocol": PROTOCOL})})
-        answers = exchange(grid, [Request(node, QUERY, content, "q") for node in (100, 101, 102)], 1.0)
+        requests = [Request(node, QUERY, content, "q") for node in (100, 101, 102)]
+        answers = Exchange(grid, requests, 1.0).answers()
         assert [isinstance(answer, RecordDict) for answer in answers] == [True, False, True]
         assert getattr(answers[1], "reason", "") == "sent a reply that cannot be read"
 

@@ -231,9 +231,10 @@ class TestFaults:
 
 
 class TestThoseWhoAnswer:
-    def test_values_of_the_rest_are_those_of_their_own_game(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("replicates", [1, 2])
+    def test_values_of_the_rest_are_those_of_their_own_game(self, tmp_path: Path, replicates: int) -> None:
         scenario, grid, trainer = federation(patience=0.0)
-        game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer)
+        game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer, replicates=replicates)
         trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario))
         del grid.parties[101]
         with UtilityStore(tmp_path / "s.db") as store:
@@ -244,9 +245,8 @@ class TestThoseWhoAnswer:
         assert "is not there" in values.details["unavailable"]["client 1"]
         two = digits(SIZES)
         alone = Scenario("two", (two.clients[0], two.clients[2]), ("a", "b"), two.test, two.task, two.classes)
-        assert values.mean == pytest.approx(
-            fv.value(FederatedGame(alone, "mlp", QUICK), "exact").mean, abs=1e-6
-        )
+        expected = fv.value(FederatedGame(alone, "mlp", QUICK, replicates=replicates), "exact")
+        assert values.mean == pytest.approx(expected.mean, abs=1e-6)
 
     def test_further_losses_are_left_out_too_and_nobody_left_is_an_error(self, tmp_path: Path) -> None:
         scenario, grid, trainer = federation(patience=0.0)

@@ -85,6 +85,14 @@ class TestForeignApps:
         assert dict(sent.content["config"]) == {"lr": LR, "server-round": 1}
         assert sent.content["arrays"]["layers.0.weight"].numpy().shape == (32, 64)
 
+    def test_clients_alone_are_asked_in_every_round_too(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        """Such an app knows no message for several rounds."""
+        valued(grid, modules, tmp_path, method="ipss", budget=4)
+        kinds = [(m.metadata.message_type, m.metadata.group_id) for m in grid.sent]
+        assert [kinds.count(("train", t)) for t in "12"] == [N, N]
+
     def test_evaluation_on_the_server(
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:

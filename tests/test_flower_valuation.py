@@ -5,11 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="needs the extra flower")
@@ -18,7 +16,7 @@ from flwr.app import Error, MetricRecord, RecordDict
 from typer.testing import CliRunner
 
 import fedvalue as fv
-from federations import QUICK, digits, party
+from federations import QUICK, digits
 from fedvalue.cli import app
 from fedvalue.errors import InputError, UnavailableError
 from fedvalue.federation import FederatedGame
@@ -26,22 +24,18 @@ from fedvalue.flower.app_files import write_app
 from fedvalue.flower.demo import lay_out
 from fedvalue.flower.server import Task, value_federation
 from fedvalue.flower.settings import Settings
-from fedvalue.scenarios.base import Dataset, Scenario
+from fedvalue.store import UtilityStore
 from fedvalue.trainers.flower_wire import (
     CONFIG,
     METRICS,
+    PROTOCOL,
 )
 from fedvalue.training import Training
-from flower_fakes import SIZES, FakeGrid, N, parties
+from flower_fakes import SIZES, FakeGrid, N, held_out_parts, parties
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 RUNNER = CliRunner()
-
-
-def held_out_parts(scenario: Scenario, sizes: Sequence[int]) -> list[Dataset]:
-    ends = np.cumsum(sizes)
-    return [party(scenario.test, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
 class TestEvaluationAtTheNodes:
@@ -113,6 +107,22 @@ class TestValuation:
         assert values.names == scenario.names
         assert settings.store_path.exists()
 
+    def test_replicates_are_those_of_a_local_run(self, tmp_path: Path) -> None:
+        scenario = digits(SIZES)
+        config = {"clients": N, "method": "exact", "replicates": 2, "out": str(tmp_path), "metric": "loss"}
+        rules = {"rounds": 2, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3}
+        settings = Settings.from_config({**config, **rules})
+        values = value_federation(
+            FakeGrid(parties(scenario)), settings, Task("classification", 10, scenario.test)
+        )
+        local = FederatedGame(scenario, "mlp", QUICK, metric="loss", replicates=2)
+        expected = fv.value(local, "exact")
+        assert values.mean == pytest.approx(expected.mean, abs=1e-6)
+        assert values.details["training_noise"] == pytest.approx(expected.details["training_noise"], abs=1e-6)
+        assert (values.details["replicates"], values.details["metric"]) == (2, "loss")  # what an audit needs
+        with UtilityStore(settings.store_path) as store:
+            assert [len(store.read(local.id, None, replicate)) for replicate in range(3)] == [8, 8, 0]
+
     def test_missing_clients_refuse_or_leave_the_rest(self, tmp_path: Path) -> None:
         scenario = digits(SIZES)
         for missing in ("refuse", "use-known"):
@@ -139,6 +149,8 @@ class TestValuation:
             ({"clients": 2, "evaluate": "moon"}, "evaluate must be one of"),
             ({"clients": 2, "missing": "guess"}, "missing must be one of"),
             ({"clients": 2, "rounds": 0}, "rounds must be a whole number"),
+            ({"clients": 2, "replicates": 0}, "replicates must be a whole number of at least 1"),
+            ({"clients": 2, "replicates": 1.5}, "replicates must be a whole number of at least 1"),
         ],
     )
     def test_wrong_settings_are_refused(self, config: dict[str, Any], says: str) -> None:
@@ -170,14 +182,18 @@ class TestCommands:
         folder = lay_out(tmp_path, scenario, {})
         code = (
             "import sys; sys.path.insert(0, sys.argv[1]); import valuation.client_app as c, valuation.server_app as s\n"
-            "from flwr.app import Context, RecordDict\n"
+            "from flwr.app import ConfigRecord, Context, Message, RecordDict\n"
+            "from flwr.supercore.task_identity import TaskIdentity as i; i.run_id = i.node_id = i.task_id = 1\n"
             "node = {'data': sys.argv[2], 'partition-id': 1, 'name': 'b'}\n"
-            "party = c.load(Context(1, 1, node, RecordDict(), {}))\n"
-            "print(len(party.train), party.position, party.name, type(s.app).__name__, type(c.app).__name__)"
+            "context = Context(1, 1, node, RecordDict(), {'model': 'mlp'})\n"
+            "content = RecordDict({'config': ConfigRecord({'protocol': int(sys.argv[3])})})\n"
+            "report = c.app(Message(content, 1, 'query.fedvalue'), context).content['config']\n"
+            "print(report['size'], report['position'], report['name'], type(s.app).__name__, 'torch' in sys.modules)"
         )
-        command = [sys.executable, "-c", code, str(folder), str(tmp_path / "client-1.npz")]
+        command = [sys.executable, "-c", code, str(folder), str(tmp_path / "client-1.npz"), str(PROTOCOL)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-        assert done.stdout.split() == ["20", "1", "b", "ServerApp", "ClientApp"]
+        # Torch takes a second to import, and every message starts the app: a query does without.
+        assert done.stdout.split() == ["20", "1", "b", "ServerApp", "False"]
 
     def test_a_missing_extra_names_its_install_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("fedvalue.cli.flower.find_spec", lambda name: None)

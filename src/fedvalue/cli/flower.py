@@ -87,7 +87,7 @@ def demo(
     if not quiet:
         rounds_said = values.details["message_rounds"]
         say(
-            f"{values.evaluations} coalitions in {rounds_said} message rounds (one query, {rounds} of training); "
+            f"{values.evaluations} coalitions in {rounds_said} message rounds, one of them a query; "
             "every client's rows stayed in its own process."
         )
 

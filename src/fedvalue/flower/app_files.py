@@ -17,6 +17,7 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "clients": (4, "how many SuperNodes take part: the run waits for all of them"),
     "method": ("surrogate", "see `fedvalue methods`; exact where the budget covers all coalitions"),
     "budget": (0, "coalitions to train at most; 0: the method's default"),
+    "replicates": (1, "trainings of each coalition, with other random numbers; their mean counts"),
     "model": ("mlp", "mlp, cnn, linear, text-mean, lstm, or pass a factory to both apps"),
     "rounds": (4, "rounds of the federation"),
     "epochs": (4, "epochs of a client in a round"),

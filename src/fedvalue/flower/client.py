@@ -5,8 +5,11 @@ It answers three kinds of messages and no others. Only parameters, sizes and fin
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR
 from typing import Any
@@ -21,7 +24,7 @@ from fedvalue.learners import make_learner
 from fedvalue.learners.base import Learner, Session
 from fedvalue.scenarios.base import Dataset, Scenario
 from fedvalue.trainers.flower_clients import Part, Report
-from fedvalue.trainers.flower_session import from_arrays, to_arrays
+from fedvalue.trainers.flower_session import from_arrays, joined, to_arrays
 from fedvalue.trainers.flower_stacks import learner_digest
 from fedvalue.trainers.flower_wire import (
     ARRAYS,
@@ -42,7 +45,7 @@ from fedvalue.trainers.flower_wire import (
     to_record,
     whole,
 )
-from fedvalue.training import Training
+from fedvalue.training import Training, later_rounds
 
 __all__ = ["Party", "add_to", "answer", "client_app"]
 
@@ -80,11 +83,13 @@ def add_to(
     device: str = "cpu",
 ) -> None:
     """Teaches an existing ClientApp to take part in valuations, beside what it does already."""
+    # A process ends with every message, and would spend half a second on looking for garbage.
+    atexit.register(gc.freeze)
 
     def handle(message: Message, context: Context) -> Message:
         try:
-            learner = make_learner(model or str(context.run_config["model"]))
-            found = answer(message, load(context), learner, device)
+            wanted = model or str(context.run_config["model"])
+            found = answer(message, load(context), wanted, device)
         except Exception as error:
             log(ERROR, "This node cannot answer %s", message.metadata.message_type, exc_info=error)
             raise _without_rows(error) from None
@@ -100,7 +105,9 @@ def _without_rows(error: Exception) -> Exception:
     return error if told else FedvalueError(f"{type(error).__name__}; the log of this node says more")
 
 
-def answer(message: Message, party: Party, learner: Learner, device: str = "cpu") -> RecordDict:
+def answer(
+    message: Message, party: Party, model: str | Callable[..., Any] | Learner, device: str = "cpu"
+) -> RecordDict:
     """What this party replies."""
     config = settings_of(message.content)
     if config.get("protocol") != PROTOCOL:
@@ -111,6 +118,8 @@ def answer(message: Message, party: Party, learner: Learner, device: str = "cpu"
     kind = message.metadata.message_type
     if kind == QUERY:
         return RecordDict({CONFIG: _report(party, config).to_record()})
+    with _no_collecting():  # not before: torch takes a second to import, and a query does without
+        learner = make_learner(model)
     scenario = _scenario(party, config, kind)
     training = Training(**json.loads(str(config["training"])))
     _check(scenario, learner, config)
@@ -119,8 +128,20 @@ def answer(message: Message, party: Party, learner: Learner, device: str = "cpu"
     if kind == EVALUATE:
         records = _evaluated(session, message.content, config, len(scenario.test))
     else:
-        records = _trained(session, message.content, config)
+        records = _trained(session, message.content, config, scenario, training)
     return RecordDict({**records, CONFIG: ConfigRecord(reply)})
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """For imports: they leave no garbage, and the collector would go through all that they make several times."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def _report(party: Party, config: Mapping[str, Any]) -> Report:
@@ -170,10 +191,15 @@ def _check(scenario: Scenario, learner: Learner, config: Mapping[str, Any]) -> N
         )
 
 
-def _trained(session: Session, content: RecordDict, config: Mapping[str, Any]) -> dict[str, Any]:
+def _trained(
+    session: Session, content: RecordDict, config: Mapping[str, Any], scenario: Scenario, training: Training
+) -> dict[str, Any]:
     like, rows, t = session.initial(), whole(config, "rows", 1), whole(config, "round", 1)
     arrays = from_record(content, shapes_of(to_arrays(like), rows))
     trained = session.local(from_arrays(arrays, like), [0] * rows, t)
+    if config["alone"]:  # this was the first round of the coalition of this client; the others follow
+        last = later_rounds(session, scenario, training.rounds, [1], trained, {0: 0})
+        trained = joined([trained, last])
     return {ARRAYS: to_record(to_arrays(trained))}
 
 

@@ -241,6 +241,8 @@ def _end(stopping: Sequence[subprocess.Popen[bytes]], started: Sequence[int], se
             process.wait(max(0.0, ends - time.monotonic()))
         process.kill()
         process.wait()
+    for pid in started:  # else they look for who started them for some seconds
+        _signal(pid, signal.SIGTERM)
     while any(_signal(pid, 0) for pid in started) and time.monotonic() < ends:
         time.sleep(0.1)
     for pid in started:

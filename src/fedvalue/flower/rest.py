@@ -22,7 +22,6 @@ class RestGame:
     Utilities are those of the whole game, read from and kept in its part of the store.
     """
 
-    replicates = 1
     doubts: tuple[str, ...] = ()
 
     def __init__(self, game: FederatedGame, clients: Sequence[int], store: UtilityStore) -> None:
@@ -30,6 +29,7 @@ class RestGame:
         self.clients = tuple(clients)
         self.store = store
         self.n = len(self.clients)
+        self.replicates = game.replicates
         self.names = tuple(game.names[i] for i in self.clients)
         self.id = f"{game.id} without {[i for i in range(game.n) if i not in self.clients]}"
 
@@ -38,11 +38,11 @@ class RestGame:
 
     def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
         whole = {sum(1 << self.clients[i] for i in members(mask)): mask for mask in masks}
-        known = self.store.read(self.game.id, list(whole))
+        known = self.store.read(self.game.id, list(whole), replicate)
         for mask, outcome in known.items():
             yield whole[mask], outcome
-        for mask, outcome in self.game.evaluate([mask for mask in whole if mask not in known]):
-            self.store.append(self.game.id, [(mask, outcome)])
+        for mask, outcome in self.game.evaluate([mask for mask in whole if mask not in known], replicate):
+            self.store.append(self.game.id, [(mask, outcome)], replicate)
             yield whole[mask], outcome
 
 

@@ -99,14 +99,20 @@ def value_federation(
     )
     trainer.stage = lambda text: log(INFO, text)
     game = FederatedGame(
-        scenario, model or settings.model, settings.training, metric=settings.metric, trainer=trainer
+        scenario,
+        model or settings.model,
+        settings.training,
+        metric=settings.metric,
+        trainer=trainer,
+        replicates=settings.replicates,
     )
     settings.store_path.parent.mkdir(parents=True, exist_ok=True)
     with UtilityStore(settings.store_path) as store:
         values = _valued(game, settings, store)
-    spent = {"message_rounds": roster.queries + trainer.message_rounds, "evaluated_at": settings.evaluate}
+    counted = {"metric": game.metric, "replicates": game.replicates, "evaluated_at": settings.evaluate}
+    spent = {"message_rounds": roster.queries + trainer.message_rounds, "messages": roster.messages}
     told = {"incidents": incidents} if incidents else {}
-    return replace(values, details={**values.details, **spent, **told})
+    return replace(values, details={**values.details, **counted, **spent, **told})
 
 
 def _valued(game: FederatedGame, settings: Settings, store: UtilityStore) -> Values:

@@ -31,6 +31,7 @@ class Settings:
     model: str = "mlp"
     method: str = "surrogate"
     budget: int | None = None
+    replicates: int = 1
     metric: str | None = None
     evaluate: str = "server"
     missing: str = "refuse"
@@ -48,6 +49,8 @@ class Settings:
                 raise InputError(f"{name} must be one of {allowed}. Got {getattr(self, name)!r}.")
         if self.clients < 1:
             raise InputError(f"clients must be the number of nodes that take part. Got {self.clients}.")
+        if not isinstance(self.replicates, int) or self.replicates < 1:  # said before nodes are waited for
+            raise InputError(f"replicates must be a whole number of at least 1. Got {self.replicates!r}.")
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], own: tuple[str, ...] = ()) -> Settings:

@@ -2,7 +2,8 @@
 
 All coalitions advance together. In every round each node gets one message with the models of all coalitions
 that contain it, trains them as one stack and returns them: a valuation takes as many message rounds as one
-training has rounds, and a constant. FedAvg's maths is that of `fedvalue.training`.
+training has rounds, and a constant. A node that is in coalitions with nobody else gets one message for all rounds.
+FedAvg's maths is that of `fedvalue.training`.
 """
 
 from __future__ import annotations
@@ -10,22 +11,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from itertools import islice
 from operator import and_
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from fedvalue.coalition import members
 from fedvalue.errors import InputError, UnavailableError, UtilityError
-from fedvalue.learners.base import AveragingSession, Learner
+from fedvalue.learners.base import AveragingSession, Learner, Stack
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios.base import Scenario
 from fedvalue.trainers.base import Trace, need_updates
+from fedvalue.trainers.flower_alone import Alone
 from fedvalue.trainers.flower_clients import RemoteData, kind_of
 from fedvalue.trainers.flower_evaluation import AtNodes
 from fedvalue.trainers.flower_grid import Grid
 from fedvalue.trainers.flower_nodes import Roster
-from fedvalue.trainers.flower_session import FlowerSession, finite_rows
+from fedvalue.trainers.flower_session import FlowerSession, finite_rows, joined
 from fedvalue.trainers.flower_stacks import Stacks
 from fedvalue.training import Training, canonical_masks, first_round, later_rounds, recorded_rounds, waves
 
@@ -34,14 +37,16 @@ __all__ = ["FlowerTrainer"]
 _ATTEMPTS = 3  # at coalitions whose clients failed and answer again
 _MEMORY = 1 << 30  # bytes for models on the server, where nothing else is said
 Asked = dict[int, list[int]]  # coalition that is trained → those that it stands for
+Part = tuple[list[int], Stack]  # coalitions and their final models
 
 
 class FlowerTrainer:
     """Trains at the nodes of a federation, reached by the Grid that Flower gives to a ServerApp.
 
-    `deadline` bounds a round: who has not answered by then is left out. Coalitions that need such a client
-    are tried again if it answers within `patience` seconds after the others are done; if not, an
-    UnavailableError names it. `message_bytes` bounds the models in one message, `memory` those held at once.
+    `deadline` bounds a round: who has not answered by then is left out. A message with the work of several rounds
+    has as many times as long. Coalitions that need a client that was left out are tried again if it answers within
+    `patience` seconds after the others are done; if not, an UnavailableError names it. `message_bytes` bounds
+    the models in one message, `memory` those held at once.
     """
 
     def __init__(
@@ -75,13 +80,18 @@ class FlowerTrainer:
         self.message_bytes = message_bytes
         self.log = log
         self.stage: Callable[[str], None] = lambda text: None
-        self._before = roster.rounds if roster else 0
+        self._before = (roster.rounds, roster.messages) if roster else (0, 0)
         self._open: tuple[tuple[object, ...], FlowerSession] | None = None
 
     @property
     def message_rounds(self) -> int:
         """How often nodes were asked to train or evaluate: what a valuation in a federation mostly costs."""
-        return self.roster.rounds - self._before if self.roster else 0
+        return self.roster.rounds - self._before[0] if self.roster else 0
+
+    @property
+    def messages(self) -> int:
+        """How many messages went to nodes: each has one of them start an app."""
+        return self.roster.messages - self._before[1] if self.roster else 0
 
     def train(
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
@@ -128,33 +138,54 @@ class FlowerTrainer:
         """The coalitions that came to an end, wave by wave."""
         began = time.perf_counter()
         if 0 in masks:
-            yield from self._measured(session, [0], session.initial(), began)
-        needed = [mask for mask in masks if mask]
-        clients = sorted({i for mask in needed for i in members(mask)})
+            yield from self._measured(session, [([0], session.initial())], began)
+            began = time.perf_counter()
+        for parts in self._ended(session, scenario, training, [mask for mask in masks if mask]):
+            yield from self._measured(session, parts, began)
+            began = time.perf_counter()
+
+    def _ended(
+        self, session: FlowerSession, scenario: Scenario, training: Training, masks: Sequence[int]
+    ) -> Iterator[list[Part]]:
+        """What can be measured at once. Clients alone train while the first wave of the others advances."""
+        alone = Alone(session, training.rounds, masks)
+        together = self._advanced(session, scenario, training, [m for m in masks if m not in alone.masks])
+        first = list(islice(together, 1))
+        if session.evaluation is None:
+            yield first
+            yield alone.finished()
+        else:  # nodes that are still training cannot measure; then one message round does for all
+            yield [*first, *alone.finished()]
+        for part in together:
+            yield [part]
+
+    def _advanced(
+        self, session: FlowerSession, scenario: Scenario, training: Training, masks: Sequence[int]
+    ) -> Iterator[Part]:
+        clients = sorted({i for mask in masks for i in members(mask)})
         if not clients:
             return
-        began = time.perf_counter()
         self.stage(f"round 1/{training.rounds}")
         first = first_round(session, clients)
         rows = {client: row for row, client in enumerate(clients)}
-        for wave in waves(needed, session.rows):
-            models = later_rounds(session, scenario, training.rounds, wave, first, rows, self.stage)
-            yield from self._measured(session, wave, models, began)
-            began = time.perf_counter()
+        for wave in waves(masks, session.rows):
+            yield wave, later_rounds(session, scenario, training.rounds, wave, first, rows, self.stage)
 
     def _measured(
-        self, session: FlowerSession, wave: Sequence[int], models: Any, began: float
+        self, session: FlowerSession, parts: Sequence[Part], began: float
     ) -> Iterator[tuple[int, Outcome]]:
-        whole = np.flatnonzero(finite_rows(models)).tolist()
-        if not whole:
+        whole = [np.flatnonzero(finite_rows(models)).tolist() for _, models in parts]
+        masks = [wave[row] for (wave, _), rows in zip(parts, whole, strict=True) for row in rows]
+        if not masks:
             return
+        models = joined([session.take(m, rows) for (_, m), rows in zip(parts, whole, strict=True)])
         try:
-            found = session.evaluate(session.take(models, whole))
-        except UnavailableError:  # of this wave nothing can be told before the client is back
+            found = session.evaluate(models)
+        except UnavailableError:  # of these nothing can be told before the client is back
             return
-        seconds = (time.perf_counter() - began) / len(whole)
-        for row, metrics in zip(whole, found, strict=True):
-            yield wave[row], Outcome(metrics, seconds, "flower", session.device)
+        seconds = (time.perf_counter() - began) / len(masks)
+        for mask, metrics in zip(masks, found, strict=True):
+            yield mask, Outcome(metrics, seconds, "flower", session.device)
 
     def _back(self, session: FlowerSession) -> bool:
         """Whether a client that failed answers again in time, so that another attempt makes sense."""

@@ -1,4 +1,4 @@
-"""One exchange of messages with the nodes of a Flower federation: push all, poll until all answered.
+"""Exchanges of messages with the nodes of a Flower federation: push all, poll until all answered.
 
 Flower's `send_and_receive` sleeps 3 s between polls; here replies are asked for more often. Replies are
 matched by the message that they answer: Flower reports a lost node in a message from the SuperLink itself.
@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from fedvalue.trainers.flower_wire import Message, RecordDict
 
-__all__ = ["Failure", "Grid", "Mailbox", "Request", "exchange"]
+__all__ = ["Exchange", "Failure", "Grid", "Mailbox", "Request"]
 
 _POLL_SECONDS = (0.1, 0.5)  # from, to: a reply is seen soon, and waiting for hours asks seldom
 _GRACE_SECONDS = 60.0  # a message outlives the deadline by this, so that a late reply finds its question
@@ -109,21 +109,29 @@ class Mailbox:
         return found
 
 
-def exchange(grid: Grid, requests: Sequence[Request], seconds: float) -> list[RecordDict | Failure]:
-    """What each request was answered with, in their order; waits for as long as given, not longer."""
-    mailbox = Mailbox(grid)
-    answers: dict[int, RecordDict | Failure] = dict(mailbox.post(requests, seconds))
-    ends, pause = time.monotonic() + seconds, _POLL_SECONDS[0]
-    while mailbox.waiting:
-        found = mailbox.collect()
-        answers |= found
-        left = ends - time.monotonic()
-        if not mailbox.waiting or left <= 0:
-            break
-        pause = _POLL_SECONDS[0] if found else min(pause * 1.2, _POLL_SECONDS[1])
-        time.sleep(min(pause, left))
-    late = Failure(f"did not answer within {seconds:.0f} s", gone=True)
-    return [answers.get(place, late) for place in range(len(requests))]
+class Exchange:
+    """Requests that were sent, to be answered within the given time; meanwhile, something else may be done."""
+
+    def __init__(self, grid: Grid, requests: Sequence[Request], seconds: float) -> None:
+        self.mailbox = Mailbox(grid)
+        self.count = len(requests)
+        self.seconds = seconds
+        self._found: dict[int, RecordDict | Failure] = dict(self.mailbox.post(requests, seconds))
+        self._ends = time.monotonic() + seconds
+
+    def answers(self) -> list[RecordDict | Failure]:
+        """What each request was answered with, in their order; waits for as long as given, not longer."""
+        pause = _POLL_SECONDS[0]
+        while self.mailbox.waiting:
+            found = self.mailbox.collect()
+            self._found |= found
+            left = self._ends - time.monotonic()
+            if not self.mailbox.waiting or left <= 0:
+                break
+            pause = _POLL_SECONDS[0] if found else min(pause * 1.2, _POLL_SECONDS[1])
+            time.sleep(min(pause, left))
+        late = Failure(f"did not answer within {self.seconds:.0f} s", gone=True)
+        return [self._found.get(place, late) for place in range(self.count)]
 
 
 def _answer(reply: Message) -> RecordDict | Failure:

@@ -45,6 +45,7 @@ class Roster:
         self.kind = kind
         self.queries = 0  # message rounds spent on asking who is who
         self.rounds = 0  # and those spent on training and evaluating
+        self.messages = 0  # of all kinds; each has a node start an app
 
     @classmethod
     def gather(
@@ -106,6 +107,7 @@ class Roster:
             asked += new
             again |= dict.fromkeys(new, math.inf)
             requests = [Request(node, QUERY, content, "query") for node in new]
+            self.messages += len(requests)
             answers: dict[int, RecordDict | Failure] = dict(mailbox.post(requests, seconds))
             for place, answer in (answers | mailbox.collect()).items():
                 if isinstance(answer, Failure) and answer.gone:

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from fedvalue.errors import InputError
 from fedvalue.learners.base import AveragingSession, Stack
-from fedvalue.trainers.flower_grid import Failure, Request, exchange
+from fedvalue.trainers.flower_grid import Exchange, Failure, Request
 from fedvalue.trainers.flower_nodes import Roster
 from fedvalue.trainers.flower_stacks import Packing
 from fedvalue.trainers.flower_wire import Arrays, RecordDict, WireError, rows_of, sound_rows
 
-__all__ = ["FlowerSession", "Remembered", "finite_rows", "from_arrays", "to_arrays"]
+__all__ = ["FlowerSession", "Remembered", "finite_rows", "from_arrays", "joined", "key_of", "to_arrays"]
 
 Key = tuple[int, int, bytes]  # round, client, digest of the model that was sent
 Evaluation = Callable[["FlowerSession", Arrays], list[dict[str, float]]]
@@ -32,12 +32,16 @@ Evaluation = Callable[["FlowerSession", Arrays], list[dict[str, float]]]
 
 @dataclass
 class Remembered:
-    """Trained rows by what was sent, the oldest dropped beyond `most` bytes; first rounds are kept always."""
+    """Trained rows by what was sent, the oldest dropped beyond `most` bytes; first rounds are kept always.
+
+    So are the final models of clients that trained by themselves: at most one for each client.
+    """
 
     most: int
     held: int = 0
     first: dict[Key, Arrays] = field(default_factory=dict)
     later: dict[Key, Arrays] = field(default_factory=dict)
+    alone: dict[int, Arrays] = field(default_factory=dict)
 
     def get(self, key: Key) -> Arrays | None:
         return self.first.get(key) or self.later.get(key)
@@ -117,7 +121,7 @@ class FlowerSession:
 
     def local(self, stack: Stack, owners: Sequence[int], t: int) -> Stack:
         arrays = to_arrays(stack)
-        keys = [_key(arrays, row, owner, t) for row, owner in enumerate(owners)]
+        keys = [key_of(arrays, row, owner, t) for row, owner in enumerate(owners)]
         found = {key: known for key in keys if key is not None and (known := self.remembered.get(key))}
         wanted: dict[int, dict[Key, int]] = {}
         for row, (owner, key) in enumerate(zip(owners, keys, strict=True)):
@@ -145,7 +149,7 @@ class FlowerSession:
         trained: dict[Key, Arrays] = {}
         answers = self.send(self.packing.kind, [client for client, _, _ in sent], contents, t)
         for (client, keys, part), answer in zip(sent, answers, strict=True):
-            back, sound = self._checked(answer, part, client, t)
+            back, sound = self.checked(answer, part, client, t)
             trained |= {keys[row]: {name: a[row].copy() for name, a in back.items()} for row in sound}
         return trained
 
@@ -156,15 +160,22 @@ class FlowerSession:
         if not clients:
             return []
         self.roster.rounds += 1
+        return self.post(kind, clients, contents, t).answers()
+
+    def post(
+        self, kind: str, clients: Sequence[int], contents: Sequence[RecordDict], t: int, rounds: int = 1
+    ) -> Exchange:
+        """Messages to these clients, each with the work of so many rounds; nothing is waited for."""
+        self.roster.messages += len(contents)
         nodes = self.roster.nodes
         pairs = zip(clients, contents, strict=True)
         requests = [Request(nodes[client], kind, content, str(t)) for client, content in pairs]
-        return exchange(self.roster.grid, requests, self.seconds)
+        return Exchange(self.roster.grid, requests, rounds * self.seconds)
 
-    def _checked(
-        self, answer: RecordDict | Failure, sent: Arrays, client: int, t: int
+    def checked(
+        self, answer: RecordDict | Failure, sent: Arrays, client: int, t: int, least: int = 1
     ) -> tuple[Arrays, list[int]]:
-        """What came back, and which rows of it can be used.
+        """What came back, and which rows of it can be used; nothing and none if fewer than `least` can.
 
         A client whose other models are sound did train: that some diverge may be the doing of another client,
         whose models went into them. So these rows are left out, and not the client.
@@ -173,7 +184,7 @@ class FlowerSession:
             try:
                 back = self.packing.unpack(answer, sent, client, t)
                 count, sound = rows_of(back), sound_rows(back)
-                if not sound:
+                if len(sound) < least:
                     raise WireError("sent numbers that are not finite (NaN, infinite or very large)")
                 if len(sound) < count:
                     self.diverged.add(client)
@@ -210,6 +221,13 @@ def from_arrays(arrays: Arrays, like: Stack) -> Stack:
     return {name: torch.from_numpy(array).to(first.device) for name, array in arrays.items()}
 
 
+def joined(stacks: Sequence[Stack]) -> Stack:
+    """The rows of all these stacks as one."""
+    parts = [to_arrays(stack) for stack in stacks]
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return from_arrays(rows, like=stacks[0])
+
+
 def finite_rows(stack: Stack) -> NDArray[np.bool_]:
     """Which rows are models; the others miss a training."""
     parts = [
@@ -220,7 +238,7 @@ def finite_rows(stack: Stack) -> NDArray[np.bool_]:
     return cast(NDArray[np.bool_], np.logical_and.reduce(parts))
 
 
-def _key(arrays: Arrays, row: int, client: int, t: int) -> Key | None:
+def key_of(arrays: Arrays, row: int, client: int, t: int) -> Key | None:
     """By what a training is recognised; None for a row that is no model."""
     digest = hashlib.sha256()
     for array in arrays.values():

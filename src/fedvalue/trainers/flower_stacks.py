@@ -23,6 +23,7 @@ from fedvalue.trainers.flower_wire import (
     WireError,
     from_record,
     metrics_of,
+    rows_of,
     settings_of,
     shapes_of,
     to_record,
@@ -43,6 +44,13 @@ class Packing(Protocol):
 
     def pack(self, rows: Arrays, client: int, t: int) -> Iterator[tuple[int, RecordDict]]:
         """Messages with the number of rows in each, in order."""
+        ...
+
+    def pack_alone(self, model: Arrays, client: int) -> RecordDict | None:
+        """A message that has the client train all rounds by itself; None where that cannot be asked of it.
+
+        It starts from this model, a stack of one, and answers with its model after the first and the last round.
+        """
         ...
 
     def unpack(self, content: RecordDict, sent: Arrays, client: int, t: int) -> Arrays:
@@ -71,15 +79,22 @@ class Stacks:
         object.__setattr__(self, "game", fingerprint(identity)[0][:16])
 
     def pack(self, rows: Arrays, client: int, t: int) -> Iterator[tuple[int, RecordDict]]:
-        count = len(next(iter(rows.values())))
-        of_one = sum(array[:1].nbytes for array in rows.values())
-        width = max(1, self.largest // max(1, of_one))
+        count, width = rows_of(rows), max(1, self._fitting(rows))
         for start in range(0, count, width):
             part = {name: array[start : start + width] for name, array in rows.items()}
             size = min(width, count - start)
             yield size, RecordDict({ARRAYS: to_record(part), CONFIG: self.settings(client, t, size)})
 
-    def settings(self, client: int, t: int, rows: int) -> ConfigRecord:
+    def pack_alone(self, model: Arrays, client: int) -> RecordDict | None:
+        if self.training.rounds == 1 or self._fitting(model) < 2:  # two come back
+            return None
+        return RecordDict({ARRAYS: to_record(model), CONFIG: self.settings(client, 1, 1, alone=True)})
+
+    def _fitting(self, rows: Arrays) -> int:
+        """How many such models a message may hold."""
+        return self.largest // max(1, sum(array[:1].nbytes for array in rows.values()))
+
+    def settings(self, client: int, t: int, rows: int, alone: bool = False) -> ConfigRecord:
         """What the node must know to train, and to notice that it is not the one who is meant."""
         scenario = self.scenario
         return ConfigRecord(
@@ -88,6 +103,7 @@ class Stacks:
                 "game": self.game,
                 "round": t,
                 "rows": rows,
+                "alone": alone,
                 "data": scenario.clients[client].fingerprint,
                 "learner": learner_digest(self.learner),
                 "training": json.dumps(asdict(self.training)),
@@ -122,10 +138,13 @@ class Models:
     kind: str = "train"
 
     def pack(self, rows: Arrays, client: int, t: int) -> Iterator[tuple[int, RecordDict]]:
-        for row in range(len(next(iter(rows.values())))):
+        for row in range(rows_of(rows)):
             model = {name: np.asarray(array[row]) for name, array in rows.items()}
             config = ConfigRecord({**self.config, "server-round": t})
             yield 1, RecordDict({ARRAYS: to_record(model), CONFIG: config})
+
+    def pack_alone(self, model: Arrays, client: int) -> None:
+        """Such an app trains one round for a message."""
 
     def unpack(self, content: RecordDict, sent: Arrays, client: int, t: int) -> Arrays:
         examples = num_examples(content)
