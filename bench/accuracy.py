@@ -3,8 +3,8 @@
     python bench/accuracy.py DIR --budgets 16,32,64,128 --seeds 20
 
 DIR holds fully enumerated games: .npz files with an array of 2**n utilities, entry m for the coalition with
-bitmask m. Every registered method that is not exact runs on every game, budget and seed, against the
-exact values. A method's error on a game is its mean relative l2 error over the seeds; over games the
+bitmask m. Every registered method that is not exact (or those of --methods) runs on every game, budget and seed,
+against the exact values. A budget such as 3n stands for 2 + 3n coalitions, for games of different size. A method's error on a game is its mean relative l2 error over the seeds; over games the
 geometric mean is taken, so that no game counts more because it is harder. Skill is
 1 − error / error of the equal split (0: no better than paying everyone the same), over games likewise.
 
@@ -54,7 +54,7 @@ class Score(NamedTuple):
 
     game: str
     method: str
-    budget: int
+    budget: str
     seed: int
     error: float
     skill: float
@@ -88,9 +88,9 @@ def main() -> int:
     if not cases:
         print(f"No .npz file in {arguments.dir} holds 2**n numbers as {arguments.array!r}.", file=sys.stderr)
         return 2
-    names = [m.name for m in fv.methods() if m.guarantee != "exact" and not m.view]
-    names += list(PEERS) * arguments.peers
-    run = partial(scores_of, arguments.dir, arguments.array, arguments.peers)
+    ours = arguments.methods or [m.name for m in fv.methods() if m.guarantee != "exact" and not m.view]
+    names = ours + list(PEERS) * arguments.peers
+    run = partial(scores_of, arguments.dir, arguments.array, tuple(ours), arguments.peers)
     tasks = [(budget, seed) for budget in arguments.budgets for seed in range(arguments.seeds)]
     scores = list(_in_parallel(run, tasks, arguments.processes))
 
@@ -120,7 +120,10 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("dir", type=Path, metavar="DIR", help="folder with .npz games")
-    parser.add_argument("--budgets", type=_numbers, default=[16, 32, 64, 128], metavar="γ,γ,…")
+    parser.add_argument("--budgets", type=_listed, default=_listed("16,32,64,128"), metavar="γ,γ,…")
+    parser.add_argument(
+        "--methods", type=_listed, metavar="NAME,NAME,…", help="default: all that are not exact"
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--array", default="accuracy", help="which array of the files is the utility")
     parser.add_argument("--peers", action="store_true", help="also run shapiq and pyDVL")
@@ -132,8 +135,13 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
+def _listed(text: str) -> list[str]:
+    return text.split(",")
+
+
+def coalitions(budget: str, n: int) -> int:
+    """How many coalitions a budget means for n clients: 24, or 2.2n beside the empty and the grand one."""
+    return 2 + round(float(budget[:-1]) * n) if budget.endswith("n") else int(budget)
 
 
 @lru_cache(maxsize=1)
@@ -149,20 +157,21 @@ def load_cases(folder: Path, array: str) -> list[Case]:
     return cases
 
 
-def scores_of(folder: Path, array: str, peers: bool, budget: int, seed: int) -> list[Score]:
+def scores_of(
+    folder: Path, array: str, methods: Sequence[str], peers: bool, budget: str, seed: int
+) -> list[Score]:
     """All methods on all games, at one budget and with one seed."""
     scores = []
     for case in load_cases(folder, array):
-        for method in fv.methods():
-            if method.guarantee == "exact" or method.view:
-                continue
+        count = coalitions(budget, case.game.n)
+        for name in methods:
             try:
-                found = fv.value(case.game, method.name, budget, seed)
+                found = fv.value(case.game, name, count, seed)
             except fv.BudgetError:
                 continue
-            scores.append(_score(case, method.name, budget, seed, found.mean, found.interval(LEVEL)))
+            scores.append(_score(case, name, budget, seed, found.mean, found.interval(LEVEL)))
         for name in PEERS if peers else ():
-            values = peer_values(name, case.game.utilities, budget, seed)
+            values = peer_values(name, case.game.utilities, count, seed)
             if values is not None:
                 scores.append(_score(case, name, budget, seed, values, None))
     return scores
@@ -171,7 +180,7 @@ def scores_of(folder: Path, array: str, peers: bool, budget: int, seed: int) -> 
 def _score(
     case: Case,
     method: str,
-    budget: int,
+    budget: str,
     seed: int,
     mean: NDArray[np.float64],
     interval: NDArray[np.float64] | None,
@@ -190,7 +199,7 @@ def _score(
     )
 
 
-def _in_parallel(run: Any, tasks: Sequence[tuple[int, int]], processes: int) -> Iterator[Score]:
+def _in_parallel(run: Any, tasks: Sequence[tuple[str, int]], processes: int) -> Iterator[Score]:
     """The scores of all tasks, with a progress bar where stderr is a terminal."""
     from rich.console import Console
     from rich.progress import track
@@ -209,9 +218,9 @@ def _in_parallel(run: Any, tasks: Sequence[tuple[int, int]], processes: int) -> 
             yield from future.result()
 
 
-def summaries(scores: Iterable[Score]) -> dict[tuple[str, int], Summary]:
+def summaries(scores: Iterable[Score]) -> dict[tuple[str, str], Summary]:
     """Summaries by method and budget."""
-    by_game: dict[tuple[str, int], dict[str, list[Score]]] = defaultdict(lambda: defaultdict(list))
+    by_game: dict[tuple[str, str], dict[str, list[Score]]] = defaultdict(lambda: defaultdict(list))
     for score in sorted(scores):
         by_game[score.method, score.budget][score.game].append(score)
     return {key: _summary(list(games.values())) for key, games in by_game.items()}
@@ -247,10 +256,10 @@ def _geometric_mean(numbers: Iterable[float]) -> float:
         return float(np.exp(np.mean(np.log(list(numbers)))))
 
 
-Summaries = Mapping[tuple[str, int], Summary]
+Summaries = Mapping[tuple[str, str], Summary]
 
 
-def _accuracy_table(found: Summaries, names: Sequence[str], budgets: Sequence[int]) -> str:
+def _accuracy_table(found: Summaries, names: Sequence[str], budgets: Sequence[str]) -> str:
     def cells(name: str) -> Iterator[str]:
         for budget in budgets:
             summary = found.get((name, budget))
@@ -261,11 +270,11 @@ def _accuracy_table(found: Summaries, names: Sequence[str], budgets: Sequence[in
     return table(["method", *header], ([name, *cells(name)] for name in names))
 
 
-def _interval_table(found: Summaries, names: Sequence[str], budgets: Sequence[int]) -> str:
+def _interval_table(found: Summaries, names: Sequence[str], budgets: Sequence[str]) -> str:
     rows = [
         [
             name,
-            str(budget),
+            budget,
             f"{summary.with_interval:.0%}",
             f"{summary.coverage:.1%}",
             f"{summary.worst_coverage:.1%}",
@@ -279,11 +288,11 @@ def _interval_table(found: Summaries, names: Sequence[str], budgets: Sequence[in
     return table(header, rows)
 
 
-def _namesake_table(scores: Sequence[Score], budgets: Sequence[int]) -> str:
+def _namesake_table(scores: Sequence[Score], budgets: Sequence[str]) -> str:
     errors = {(s.method, s.budget, s.game, s.seed): s.error for s in scores}
     games, seeds = sorted({s.game for s in scores}), sorted({s.seed for s in scores})
 
-    def cell(budget: int, ours: str, peer: str) -> str:
+    def cell(budget: str, ours: str, peer: str) -> str:
         try:
             both = np.array([[[errors[m, budget, g, s] for s in seeds] for g in games] for m in (ours, peer)])
         except KeyError:  # one of the two cannot run at this budget

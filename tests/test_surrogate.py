@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedvalue as fv
-from fedvalue.coalition import full_mask, mask_of, members
+from fedvalue.coalition import full_mask, mask_of, members, membership
 from fedvalue.estimators import _surrogate_fit
 from fedvalue.estimators._surrogate_design import best_additions, fixed_plan
 from fedvalue.estimators._surrogate_fit import Likelihood, posterior
@@ -153,6 +153,27 @@ class TestPlan:
         plan = fixed_plan(10, 32, np.random.default_rng(0))
         assert sorted(mask.bit_count() for mask in plan) == [0, *[1] * 10, *[5] * 20, 10]
         assert all(full_mask(10) ^ mask in plan for mask in plan[12:])
+
+    @pytest.mark.parametrize("n", [10, 11, 12])
+    def test_where_both_halves_are_too_dear_there_is_one_of_each_split(self, n: int) -> None:
+        for budget in range(2 * n + 2, 2 + 5 * n // 2 + 1):
+            halves = fixed_plan(n, budget, np.random.default_rng(budget))[n + 2 :]
+            assert len(halves) == budget - n - 2
+            assert {mask.bit_count() for mask in halves} <= {n // 2, n - n // 2}
+            assert not any(full_mask(n) ^ mask in halves for mask in halves)
+            contrast = membership(halves, n) - n // 2 / n
+            assert (
+                np.linalg.matrix_rank(contrast - contrast.mean(1, keepdims=True)) == n - 1
+            )  # all told apart
+            often = membership(halves, n).sum(0)
+            assert often.max() - often.min() <= len(halves) / 2  # with random parts a quarter would not be
+        for budget in (2 * n + 1, 2 + 5 * n // 2 + 2):
+            halves = fixed_plan(n, budget, np.random.default_rng(budget))[n + 2 :]
+            assert sum(full_mask(n) ^ mask in halves for mask in halves) >= len(halves) - 1
+
+    def test_with_few_clients_both_halves_are_taken_throughout(self) -> None:
+        halves = fixed_plan(8, 20, np.random.default_rng(0))[10:]
+        assert all(full_mask(8) ^ mask in halves for mask in halves)
 
     def test_a_thousand_clients_are_planned_in_seconds(self) -> None:
         plan = fixed_plan(1000, 6908, np.random.default_rng(0))
@@ -335,12 +356,67 @@ class TestAdaptive:
         with pytest.raises(fv.MethodError, match="'target'"):
             fv.value(learning_curve().table, "surrogate-adaptive", 40, target=target)
 
+    def test_its_intervals_are_wider_than_those_of_the_same_coalitions_chosen_beforehand(self) -> None:
+        table = learning_curve((900, 700, 400, 250, 150, 100, 20, 500)).table
+        plan = surrogate.surrogate_adaptive(8, 40, np.random.default_rng(0))
+        masks, utilities = next(plan), []
+        seen: list[int] = []
+        while True:
+            seen += masks
+            utilities += table[masks].tolist()
+            try:
+                masks = plan.send(table[masks])
+            except StopIteration as stop:
+                chosen = stop.value
+                break
+        assert len(seen) == 40
+        given = fit(8, seen, utilities)
+        assert chosen.mean == pytest.approx(given.mean, abs=1e-9)
+        assert (chosen.stderr > given.stderr).all()
+
     def test_what_is_known_is_not_an_option(self) -> None:
         with pytest.raises(fv.MethodError, match="no option 'known'"):
             fv.value(learning_curve().table, "surrogate", 40, known={})
 
 
 class TestUncertainty:
+    def test_an_outlier_whose_effect_ends_abruptly_is_allowed_for(self) -> None:
+        """One client ruins the model until it is outvoted, and nothing between one client and half of them was seen."""
+        n, harmful = 8, 5
+
+        def accuracy(mask: int) -> float:
+            others = (mask & ~(1 << harmful)).bit_count()
+            if not mask >> harmful & 1:
+                return 0.54 + 0.29 * min(1, others) + 0.001 * others
+            return (0.16, 0.55, 0.7)[others] if others < 3 else 0.83 + 0.001 * others
+
+        table = fv.TableGame([accuracy(mask) for mask in range(1 << n)])
+        truth = fv.value(table, "exact").mean
+        for seed in range(4):
+            values = fv.value(table, "surrogate", 3 * n + 2, seed)
+            off = np.abs(values.mean - truth)
+            assert (
+                off[harmful] > 0.02
+            )  # it is a hard game: by its own account the process is off by ten deviations
+            assert (off <= 2.5 * values.stderr).all()
+
+    def test_seen_sizes_leave_nothing_to_allow_for(self) -> None:
+        n, table = 8, learning_curve((900, 700, 400, 250, 150, 100, 20, 500)).table
+
+        def unseen(masks: list[int]) -> Array:
+            return surrogate._Data.of(n, masks, table[masks], None)._unseen(-1.25)
+
+        edge = [0, *(1 << i for i in range(n)), full_mask(n)]
+        small = [mask for mask in range(1 << n) if mask.bit_count() in (2, 3)]
+        halves = [mask for mask in range(1 << n) if mask.bit_count() == 4]
+        assert not unseen(edge).any()
+        assert not unseen(edge[:5] + halves).any()  # what some do alone is not known
+        assert unseen(edge + small + halves) == pytest.approx(0, abs=1e-12)
+        off = unseen(edge + halves)
+        alone = table[[1 << i for i in range(n)]]
+        assert off.sum() == pytest.approx(0, abs=1e-12)
+        assert np.corrcoef(off, alone)[0, 1] == pytest.approx(1)
+
     def test_the_order_of_two_clients_has_a_probability(self) -> None:
         values = fv.value(learning_curve().table, "surrogate", 24)
         there, back = values.probability_order(0, 6), values.probability_order(6, 0)

@@ -4,6 +4,9 @@ The plan begins with ∅, N and everyone alone. Then come splits of the clients 
 each: v(S) − v(N∖S) shows who matters at middle sizes, free of everything that depends on size or on pairs.
 Their membership contrasts are as orthogonal as a random search makes them, so that no two clients are
 confounded. A ladder of small sizes and N without each client follow, then splits into unequal parts.
+
+Between 2n and 2.5n coalitions there is room for n splits, which tell n clients apart, but not for both parts of
+each: there only one part of each is taken. With fewer than ten clients pairs are better even so.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from fedvalue.coalition import (
     complement,
     full_mask,
     mask_of,
+    membership,
     random_layer,
     random_subset,
 )
@@ -33,6 +37,7 @@ __all__ = ["Gains", "best_additions", "fixed_plan"]
 Array = NDArray[np.float64]
 
 _RESTARTS = 200  # per client, of the search for orthogonal splits
+_SINGLE_FROM = 10  # clients; measured, see docs/surrogate.md
 _TRIES = 60  # random splits among which the most orthogonal one is taken; fewer for many clients
 
 
@@ -67,7 +72,10 @@ def fixed_plan(n: int, budget: int, rng: np.random.Generator) -> list[int]:
     chosen.add(1 << int(i) for i in rng.permutation(n))
     half = n // 2
     if n > 3:
-        chosen.add(_orthogonal_splits(n, half, min(n, (chosen.left + 1) // 2), rng, chosen.taken))
+        single = n >= _SINGLE_FROM and n <= chosen.left <= 1.5 * n
+        count = chosen.left if single else min(n, (chosen.left + 1) // 2)
+        splits = _orthogonal_splits(n, half, count, rng, chosen.taken)
+        chosen.add(_evenly(splits[::2], n) if single else splits)
     if n > 2:
         for size, count in _ladder(n, half, chosen.left).items():
             chosen.add(_layer(n, size, count, rng, chosen.taken))
@@ -94,6 +102,17 @@ def _orthogonal_splits(
         variance = np.linalg.inv(contrasts.T @ contrasts + np.eye(n)).trace() if n <= _RESTARTS else 0.0
         best = min(best, (float(variance), splits), key=lambda found: found[0])
     return [part for mask in best[1] for part in (mask, complement(mask, n))]
+
+
+def _evenly(splits: Sequence[int], n: int) -> list[int]:
+    """One part of each split, whichever makes it more even how often clients were in the parts before."""
+    often = np.zeros(n)
+    parts = []
+    for mask, inside in zip(splits, membership(splits, n).astype(float), strict=True):
+        other = ((often + inside) ** 2).sum() > ((often + 1 - inside) ** 2).sum()
+        parts.append(complement(mask, n) if other else mask)
+        often += 1 - inside if other else inside
+    return parts
 
 
 def _spread_out(

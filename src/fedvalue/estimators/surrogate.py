@@ -26,7 +26,7 @@ from fedvalue.coalition import full_mask
 from fedvalue.errors import MethodError
 from fedvalue.estimators._surrogate_design import best_additions, fixed_plan
 from fedvalue.estimators._surrogate_fit import posterior
-from fedvalue.estimators._surrogate_kernel import Coalitions
+from fedvalue.estimators._surrogate_kernel import MEAN, WHO_POWER, Coalitions
 from fedvalue.estimators._surrogate_prior import Prior, UnfitError
 from fedvalue.estimators.exact import shapley_values
 from fedvalue.plan import Plan
@@ -41,6 +41,9 @@ _POINTS = 7500  # that the process is conditioned on at most: its matrices then 
 _FORECAST = 64  # further evaluations that the result foresees the effect of
 _FORECAST_POINTS = 800  # beyond, looking ahead costs more than it is worth
 _BATCHES = 2
+_MISFIT = 1.15  # least allowance for what the prior gets wrong, as a factor of the variance
+_MISFIT_CHOSEN = 1.75  # the same where the process chose coalitions itself, and nothing balances its errors
+_UNSEEN = 0.5  # of the difference between two ways to fill in sizes of which nothing is known
 _QUANTILE = 1.959963984540054  # half of a 95 % interval, in standard errors
 
 
@@ -81,7 +84,9 @@ def surrogate_adaptive(
         count = min(batch, budget - len(masks))
         if reached or count < 1 or prior is None:
             return data.with_forecast(estimate, prior, rng)
-        new = best_additions(n, list(data.utility), prior, count, rng).masks
+        # Asked of a process half-way back to what is usual: a fit that is too sure of itself looks too narrowly.
+        cautious = replace(prior, q=(prior.q + MEAN) / 2)
+        new = best_additions(n, list(data.utility), cautious, count, rng).masks
         if not new:
             return estimate
         masks += new
@@ -96,6 +101,7 @@ class _Data:
     utility: dict[int, float]
     variance: dict[int, float]
     extra: int
+    chosen: bool = False  # whether some coalitions were chosen by what the process said
 
     @classmethod
     def of(cls, n: int, masks: Sequence[int], utilities: Array, known: Known | None) -> _Data:
@@ -106,7 +112,7 @@ class _Data:
 
     def extended(self, masks: Sequence[int], utilities: Array) -> _Data:
         new = dict(zip(masks, utilities.tolist(), strict=True))
-        return _Data(self.n, self.utility | new, self.variance, self.extra)
+        return _Data(self.n, self.utility | new, self.variance, self.extra, chosen=True)
 
     def estimate(self, rng: np.random.Generator) -> Estimate:
         return self.with_forecast(*self.fit(), rng)
@@ -132,7 +138,9 @@ class _Data:
             found = posterior(Coalitions.of(masks, n), y, noise if noise.any() else None)
         except UnfitError:
             return self._estimate(*self._fallback()), None
+        unseen = self._unseen(found.prior.q[WHO_POWER] - 1)
         covariance = found.covariance * spread**2 * self._misfit() + np.eye(n) * self._steps()
+        covariance += np.outer(unseen, unseen)
         mean = found.mean * spread + (centre - empty) / n
         if self._only_size_counts():  # the process says so too, up to rounding
             mean = np.full(n, mean.mean())
@@ -153,9 +161,16 @@ class _Data:
         return all(of_size.setdefault(mask.bit_count(), v) == v for mask, v in self.utility.items())
 
     def _misfit(self) -> float:
-        """Allowance for what the prior gets wrong, which does not shrink as utilities are added."""
+        """Allowance for what the prior gets wrong, which does not shrink as utilities are added.
+
+        As long as clients have been seen by themselves alone the prior is all there is, and its width is enough.
+        """
+        if self.chosen:
+            return _MISFIT_CHOSEN
+        if all(mask.bit_count() in (0, 1, self.n) for mask in self.utility):
+            return 1.0
         beyond = (len(self.utility) - (3 * self.n + 2)) / (6 * self.n)
-        return 1 + min(1.0, max(0.0, beyond))
+        return max(_MISFIT, 1 + min(1.0, beyond))
 
     def _steps(self) -> float:
         """A further variance where most utilities are one and the same: v rises in steps, not smoothly.
@@ -166,6 +181,22 @@ class _Data:
         tied = max(Counter(inner).values()) / len(inner) if inner else 0.0
         share = (self.utility[full_mask(self.n)] - self.utility[0]) / self.n
         return float(tied * share) ** 2 if tied > 0.5 else 0.0
+
+    def _unseen(self, power: float) -> Array:
+        """A deviation by which values may be off because no coalitions between two sizes were seen.
+
+        The process takes what a client does to be a power of the size there. Where clients are very different it
+        may as well stay large and then drop, as on a straight line between the two sizes.
+        """
+        n, count = self.n, Counter(mask.bit_count() for mask in self.utility)
+        seen = np.array([size for size in range(1, n) if count[size] >= n // 2], float)
+        alone = np.array([self.utility.get(1 << i, np.nan) for i in range(n)])
+        if len(seen) < 2 or np.isnan(alone).any():
+            return np.zeros(n)
+        sizes = np.arange(1.0, seen[-1])
+        line = np.interp(np.log(sizes), np.log(seen), seen**power)
+        apart: Array = (line - sizes**power).sum() / (n - 1) * (alone - alone.mean())
+        return _UNSEEN * apart
 
     def _fallback(self) -> tuple[Array, Array]:
         """Equal split and a little of how clients do alone, with wide intervals."""
