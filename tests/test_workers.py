@@ -517,8 +517,8 @@ def log(what, coalition):
 
 def utility(coalition):
     log("started", coalition)
-    with open("started") as file:
-        if len(file.readlines()) == HANG_AT:
+    with open("started") as file:  # the other worker may have written meanwhile: its own line counts
+        if file.readlines().index(f"{os.getpid()} {coalition}\\n") + 1 == HANG_AT:
             child = subprocess.Popen(["sleep", "60"])
             with open("child", "w") as file:
                 file.write(str(child.pid))
