@@ -92,13 +92,22 @@ class RayTrainer:
                 for same in asked[mask]:
                     yield same, outcome._replace(seconds=outcome.seconds / len(asked[mask]))
         finally:
-            run.cancel()
+            if run.flying:
+                self._give_up(run)
         run.complain(scenario, asked)
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
         """Records the run of all clients in this process: one training, whose models are needed here."""
         device = self.device if self.device == "cpu" else choose_device("auto")
         return LocalTrainer(device, self.memory).trace(scenario, learner, training)
+
+    def _give_up(self, run: RayRun) -> None:
+        """Ends what is in flight: nobody waits for it any more, and others may want the workers."""
+        # Ray 2.60 can abort this process where a task ends while it is cancelled, so our own is rather ended whole.
+        if run.cluster.folder is not None:
+            self.close()
+        else:
+            run.cancel()
 
     def _run(self, scenario: Scenario, learner: Learner, training: Training, chunks: Chunks) -> RayRun:
         cluster = self._opened(scenario)

@@ -67,8 +67,7 @@ class RayRun:
                 yield from self._received(reference)
 
     def cancel(self) -> None:
-        """Ends what is in flight: nobody waits for it any more, and others may want the workers."""
-        # Not by force: Ray 2.60 aborts the driver where a task that it has given up ends all the same.
+        """Takes back what is in flight, but not by force: that makes it likelier that Ray 2.60 aborts the driver."""
         for reference in self.flying if self.cluster.ray.is_initialized() else ():
             self.cluster.ray.cancel(reference)
 
