@@ -83,7 +83,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     yield tmp_path
     if sys.platform == "linux":
-        until(lambda: not alive(tmp_path), f"the end of {alive(tmp_path)}", 10)
+        # What a killed node had started notices by itself that it is alone, in its own time.
+        until(lambda: not alive(tmp_path), f"the end of {alive(tmp_path)}", 40)
 
 
 def valued_despite_a_death(
