@@ -42,7 +42,7 @@ docs: $(VENV)/.installed
 peers: .venv-peers/.installed
 
 test-peers: .venv-peers/.installed
-	OMP_NUM_THREADS=1 .venv-peers/bin/python -m pytest tests/test_adapters.py
+	OMP_NUM_THREADS=1 .venv-peers/bin/python -m pytest tests/adapters/test_adapters.py
 
 .venv-peers/.installed: pyproject.toml constraints.txt
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
@@ -53,11 +53,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e .
+	$(PIP) -e ".[torch]"
 	touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e ".[dev]"
+# With the paper's project, which has its own tests and adds `fedvalue reproduce`.
+$(VENV)/.installed-dev: pyproject.toml paper/pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e ".[dev]" -e ./paper
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -185,7 +185,7 @@ def _score(
     mean: NDArray[np.float64],
     interval: NDArray[np.float64] | None,
 ) -> Score:
-    error, skill = fv.metrics.relative_l2(mean, case.truth), fv.metrics.skill(mean, case.truth)
+    error, skill = fv.scoring.relative_l2(mean, case.truth), fv.scoring.skill(mean, case.truth)
     score = Score(case.name, method, budget, seed, error, skill)
     if interval is None:
         return score

@@ -1,6 +1,6 @@
-"""The table behind `fedvalue plan`: how accurate each method is by number of clients and coalitions.
+"""The table behind `fedvalue plan`: how accurate the surrogate is, by number of clients and coalitions.
 
-    python bench/advice.py DIR… --seeds 3 --out src/fedvalue/accuracy.csv
+    python bench/advice.py DIR… --seeds 3 --out src/fedvalue/advice/accuracy.csv
 
 Each DIR holds fully enumerated games: .npz files as `accuracy.py` takes them, and stores (.db) such as
 `fedvalue reproduce` and `fedvalue run` leave behind, of which every game counts whose coalitions were all
@@ -8,10 +8,10 @@ trained, by ten clients or more. Every game is played with ten of its clients, e
 who stays away is just never asked. So every number of clients is measured on the same games.
 
 Budgets are 2 + x·n coalitions, the same x for every n. A method's error on a game is its mean relative l2
-error over the seeds; the table has the geometric mean over the games and the bounds between which four of five
-games lie. Then it is printed how well `fedvalue.accuracy` would have foretold each number of clients from the
-others, with the coordinate that it uses and with coalitions per client; and, on the games that have more than ten
-clients, how the error there compares with what ten of the same clients foretell.
+error over the seeds; the table has the surrogate's geometric mean over the games and the bounds between which four of
+five games lie. Other methods are played, too, and printed beside it. Then it is printed how well
+`fedvalue.advice.expected` would have foretold each number of clients from the others; and, on the games that have more
+than ten clients, how the error there compares with what ten of the same clients foretell.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from numpy.typing import NDArray
 
 import fedvalue as fv
 from _table import table
-from fedvalue.accuracy import COLUMNS, Cell, expected, position
+from fedvalue.advice import COLUMNS, Cell, expected
 
-METHODS = ["surrogate", "ipss-balanced", "ipss", "cc", "stratified-mc", "permutation", "loo", "equal"]
+CHOSEN = "surrogate"
+METHODS = [CHOSEN, "ipss-balanced", "ipss", "cc", "stratified-mc", "permutation", "loo", "equal"]
 CLIENTS = [3, 4, 6, 8, 10]
 MORE = [12, 14, 16]  # not in the table: too few games have so many
 PER_CLIENT = [0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32]
@@ -69,19 +70,20 @@ def main() -> int:
     tasks.sort(key=lambda task: -len(task[1]))
     with ProcessPoolExecutor(arguments.processes) as pool:
         runs = [run for found in pool.map(play, *zip(*tasks, strict=True)) for run in found]
-    cells = summary(run for run in runs if run.clients in CLIENTS)
+    chosen = [run for run in runs if run.method == CHOSEN]
+    cells = summary(run for run in chosen if run.clients in CLIENTS)
     if arguments.out:
         with arguments.out.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)
             writer.writerows([_text(value) for value in cell] for cell in cells)
     print(f"{len(tables)} games, {arguments.seeds} seeds. Relative l2 error, geometric mean over games\n")
-    for n in sorted({cell.clients for cell in cells}):
-        print(_table_of(n, cells), "\n")
-    print("Foretold from the other numbers of clients: error of the foretold error, as a factor\n")
+    for n in CLIENTS:
+        print(_table_of(n, runs), "\n")
+    print(f"{CHOSEN}, foretold from the other numbers of clients: error of the foretold error, as a factor\n")
     print(_foretold(cells))
-    print("\nError with more clients, relative to what ten of them foretell (geometric mean, 10 %, 90 %)\n")
-    print(_beyond(runs))
+    print(f"\n{CHOSEN} with more clients: error relative to what ten of them foretell\n")
+    print(_beyond(chosen))
     return 0
 
 
@@ -117,7 +119,7 @@ def play(name: str, utilities: NDArray[np.float64], seeds: int) -> list[Run]:
     """Every method at every budget on one game."""
     game = fv.TableGame(utilities)
     truth = fv.value(game, "exact").mean
-    of_equal = fv.metrics.relative_l2(np.full(game.n, truth.mean()), truth)
+    of_equal = fv.scoring.relative_l2(np.full(game.n, truth.mean()), truth)
     if not of_equal > 1e-9:  # all are worth the same: nothing to be found out
         return []
     runs = []
@@ -125,7 +127,7 @@ def play(name: str, utilities: NDArray[np.float64], seeds: int) -> list[Run]:
         for method in METHODS:
             try:
                 errors = [
-                    fv.metrics.relative_l2(fv.value(game, method, budget, seed).mean, truth)
+                    fv.scoring.relative_l2(fv.value(game, method, budget, seed).mean, truth)
                     for seed in range(1 if method in ("equal", "loo") else seeds)
                 ]
             except fv.BudgetError:
@@ -141,13 +143,13 @@ def budgets(n: int) -> list[int]:
 
 
 def summary(runs: Iterable[Run]) -> list[Cell]:
-    """The rows of the table."""
-    found: dict[tuple[str, int, int], list[Run]] = defaultdict(list)
+    """The rows of the table, from the runs of one method."""
+    found: dict[tuple[int, int], list[Run]] = defaultdict(list)
     for run in runs:
-        found[run.method, run.clients, run.coalitions].append(run)
+        found[run.clients, run.coalitions].append(run)
     return [
         Cell(*key, len(of), *_middle([run.error for run in of]), *_middle([run.left for run in of]))
-        for key, of in sorted(found.items(), key=lambda item: (METHODS.index(item[0][0]), item[0][1:]))
+        for key, of in sorted(found.items())
     ]
 
 
@@ -157,66 +159,53 @@ def _middle(numbers: Sequence[float]) -> tuple[float, float, float]:
     return math.exp(float(np.mean(np.log(numbers)))), float(low), float(high)
 
 
-def _text(value: str | int | float) -> str:
+def _text(value: int | float) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _table_of(n: int, cells: Sequence[Cell]) -> str:
-    found = {(cell.method, cell.coalitions): cell for cell in cells if cell.clients == n}
-    games = max(cell.games for cell in found.values())
-    rows = [
-        [method, *(f"{c.error:.4f}" if (c := found.get((method, g))) else "–" for g in budgets(n))]
-        for method in METHODS
-    ]
-    return table([f"n={n}, {games} games", *(f"γ={g}" for g in budgets(n))], rows)
+def _table_of(n: int, runs: Sequence[Run]) -> str:
+    """The mean error of every method, by budget."""
+    rows = []
+    for method in METHODS:
+        cells = summary(run for run in runs if (run.method, run.clients) == (method, n))
+        errors = {cell.coalitions: f"{cell.error:.4f}" for cell in cells}
+        rows.append([method, *(errors.get(budget, "–") for budget in budgets(n))])
+    games = len({run.game for run in runs if run.clients == n})
+    return table([f"n={n}, {games} games", *(f"γ={budget}" for budget in budgets(n))], rows)
 
 
 def _foretold(cells: Sequence[Cell]) -> str:
-    """For every number of clients between two others: by which factor the foretold error misses."""
-    numbers = sorted({cell.clients for cell in cells})
-    rows = []
-    for method in METHODS:
-        row = [method]
-        for scale in (position, per_client):
-            misses = [
-                abs(math.log(expected(method, c.clients, c.coalitions, others, scale).error / c.error))
-                for n in numbers[1:-1]
-                for others in [tuple(cell for cell in cells if cell.clients != n)]
-                for c in cells
-                if c.method == method and c.clients == n
-            ]
-            row += [f"{math.exp(float(np.percentile(misses, p))):.2f}" for p in (50, 90, 100)]
-        rows.append(row)
-    return table(["method", "n ln n: median", "90 %", "largest", "n: median", "90 %", "largest"], rows)
-
-
-def per_client(clients: int, coalitions: int) -> float:
-    """The rival of `position`."""
-    return math.log1p(max(0, coalitions - 2) / clients)
+    """Over all numbers of clients between two others: by which factor the foretold error misses."""
+    misses = []
+    for n in CLIENTS[1:-1]:
+        others = [cell for cell in cells if cell.clients != n]
+        for cell in cells:
+            if cell.clients == n:
+                foretold = expected(n, cell.coalitions, others).error
+                misses.append(abs(math.log(foretold / cell.error)))
+    return table(
+        ["median", "90 %", "largest"], [[f"{math.exp(np.percentile(misses, p)):.2f}" for p in (50, 90, 100)]]
+    )
 
 
 def _beyond(runs: Sequence[Run]) -> str:
-    """For every method and number of clients beyond the table: the factor over what ten clients foretell."""
+    """For every number of clients beyond the table: the factor over what ten clients foretell."""
     rows = []
-    for method in METHODS:
-        row = [method]
-        for n in MORE:
-            factors, games = [], {run.game for run in runs if run.clients == n}
-            for game in games:
-                mine = [run for run in runs if (run.game, run.method) == (game, method)]
-                few = tuple(_alone(run) for run in mine if run.clients == max(CLIENTS))
-                more = [run for run in mine if run.clients == n]
-                factors += [r.error / expected(method, n, r.coalitions, few).error for r in more]
-            low, high = np.percentile(factors, MIDDLE) if factors else (math.nan, math.nan)
-            mean = math.exp(float(np.mean(np.log(factors)))) if factors else math.nan
-            row.append(f"{mean:.2f} ({low:.2f}, {high:.2f})")
-        rows.append(row)
-    counts = [len({run.game for run in runs if run.clients == n}) for n in MORE]
-    return table(["method", *(f"n={n}, {c} games" for n, c in zip(MORE, counts, strict=True))], rows)
+    for n in MORE:
+        factors, games = [], {run.game for run in runs if run.clients == n}
+        for game in games:
+            mine = [run for run in runs if run.game == game]
+            few = [_alone(run) for run in mine if run.clients == max(CLIENTS)]
+            more = [run for run in mine if run.clients == n]
+            factors += [run.error / expected(n, run.coalitions, few).error for run in more]
+        if factors:
+            mean, low, high = _middle(factors)
+            rows.append([str(n), str(len(games)), f"{mean:.2f}", f"{low:.2f} – {high:.2f}"])
+    return table(["clients", "games", "mean factor", "four of five cases"], rows)
 
 
 def _alone(run: Run) -> Cell:
-    return Cell(run.method, run.clients, run.coalitions, 1, *[run.error] * 3, *[run.left] * 3)
+    return Cell(run.clients, run.coalitions, 1, *[run.error] * 3, *[run.left] * 3)
 
 
 if __name__ == "__main__":

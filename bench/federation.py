@@ -24,8 +24,8 @@ import tempfile
 from pathlib import Path
 
 from _table import table
-from fedvalue.flower.demo import lay_out, start
-from fedvalue.flower.processes import Federation
+from fedvalue.flower._demo import lay_out, start
+from fedvalue.flower._processes import Federation
 from fedvalue.scenarios import load_scenario
 
 METHODS = {3: ("exact", 0), 6: ("ipss", 8)}
@@ -49,12 +49,12 @@ import numpy as np
 from flwr.serverapp import ServerApp
 
 import fedvalue as fv
-from fedvalue.federation import FederatedGame
-from fedvalue.flower.settings import Settings
-from fedvalue.scenarios.base import Dataset
-from fedvalue.trainers.flower import FlowerTrainer
-from fedvalue.trainers.flower_clients import remote_scenario
-from fedvalue.trainers.flower_nodes import Roster
+from fedvalue.games import FederatedGame
+from fedvalue.flower._settings import Settings
+from fedvalue.scenarios import Dataset
+from fedvalue.flower._trainer import FlowerTrainer
+from fedvalue.flower._reports import remote_scenario
+from fedvalue.flower._roster import Roster
 
 app = ServerApp()
 
@@ -109,9 +109,7 @@ def main(grid, context):
         each = [trained(mask, through) for mask in coalitions]
         found[name] = [sum(column) for column in zip(*each)]
     settings.out.mkdir(parents=True, exist_ok=True)
-    part = settings.out / "bench.part"
-    part.write_text(json.dumps(found))
-    part.replace(settings.out / "bench.json")
+    (settings.out / "bench.json").write_text(json.dumps(found))
 '''
 
 
@@ -125,9 +123,11 @@ def measured(clients: int, rounds: int) -> dict[str, object]:
         (app / "valuation" / "server_app.py").write_text(SERVER, encoding="utf-8")
         with Federation(home) as federation:
             start(federation, scenario)
-            run = federation.submit(app, {})
-            result = federation.wait_for(run, [home / "out" / "bench.json"], LONGEST)
-            found = json.loads(result.read_text(encoding="utf-8"))
+            federation.start_run(app, {})
+            federation.wait("run", LONGEST)
+            if not (home / "out" / "bench.json").exists():
+                raise SystemExit(federation.log("run"))
+        found = json.loads((home / "out" / "bench.json").read_text(encoding="utf-8"))
     plain, valuation, each, flowers = (found[key] for key in ("plain", "valuation", "one by one", "Flower's"))
     return {
         "nodes": clients,

@@ -20,7 +20,7 @@ import numpy as np
 
 import fedvalue as fv
 from _table import table
-from fedvalue.coalition import membership
+from fedvalue.coalitions import membership
 
 SIZES = [(100, 664), (1000, 6908)]
 

@@ -23,7 +23,7 @@ import numpy as np
 
 import fedvalue as fv
 from _table import table
-from fedvalue.scenarios.base import Dataset, Scenario
+from fedvalue.scenarios import Dataset, Scenario
 
 CLIENTS, SAMPLES, TEST = 6, 2710, 2000
 TOY_CLIENTS, TOY_BUDGET = 14, 10_000

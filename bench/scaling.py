@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import fedvalue as fv
 from _table import table
+from fedvalue._text import count, duration
 from fedvalue.run import default_budget
-from fedvalue.text import count, duration
 
 # The clients of the paper: 2,710 images of 28 × 28 in float32 with a label each, 2,000 images to test on.
 SAMPLES, TEST, IMAGE_BYTES = 2710, 2000, 28 * 28 * 4 + 8

@@ -22,10 +22,10 @@ import torch
 from torch import nn
 
 import fedvalue as fv
-from fedvalue.coalition import members
+from fedvalue.coalitions import members
 from fedvalue.estimators.ipss import ipss
-from fedvalue.federation import FederatedGame
-from fedvalue.learners.torch_stack import TorchLearner
+from fedvalue.games import FederatedGame
+from fedvalue.learners.torch import TorchLearner
 from fedvalue.scenarios import Scenario, load_scenario
 from fedvalue.training import Training
 

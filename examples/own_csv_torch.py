@@ -1,7 +1,7 @@
-"""Your own CSV files and PyTorch model: five wineries train a network together, as a federation.
+"""Your own CSV files and your own PyTorch model: five wineries train a network together.
 
-Each winery has a file, and its model is averaged with the others' after every round (FedAvg). All 32 coalitions are
-trained. Here the files are written first; point `load_scenario` at a folder of your own and leave `write_files` out.
+Each winery has a file, and after every round its model is averaged with those of the others (FedAvg). All 32 coalitions
+are trained. This script writes the files first; with a folder of your own, leave `write_files` out.
 """
 
 import csv
@@ -43,7 +43,7 @@ def write_files(folder: Path) -> None:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # the networks are small: more threads would only wait for each other
+    torch.set_num_threads(1)  # the networks are so small that more threads would only slow them down
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder))
         scenario = fv.load_scenario("files", data_dir=folder, label="grape")

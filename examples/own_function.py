@@ -1,9 +1,9 @@
-"""A utility function of your own: which of your data sources is worth what to a scikit-learn pipeline?
+"""A utility function of your own: how much is each of your data sources worth to a scikit-learn pipeline?
 
-Six clinics have records of tumours. One copied another's records, one gave every third diagnosis wrong. The function
-says how good the model is that some of them train; two processes evaluate all 64 coalitions, a coalition that takes
-longer than a minute is given up, and what fails is tried once more. The store keeps every result: run it again with a
-path of your own, and nothing is trained twice.
+Six clinics have records of tumours. One copied another's records, and in one every third diagnosis is wrong. The
+function trains a model on the records of some clinics and returns its quality. Two processes evaluate all 64
+coalitions. A coalition that takes longer than a minute is abandoned, and one that fails is tried once more. The store
+keeps every result: give it a path of your own, and a second run trains nothing.
 """
 
 import tempfile
@@ -33,7 +33,7 @@ SOURCES = {
 
 
 def auc(coalition: tuple[int, ...]) -> float:
-    """Area under the ROC curve on the test set; a coin's where there is nothing to learn from."""
+    """Area under the ROC curve on the test set; without data 0.5, as for a coin."""
     data = [list(SOURCES.values())[i] for i in coalition]
     if not data:
         return 0.5

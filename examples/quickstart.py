@@ -1,7 +1,7 @@
 """Six hospitals train one model together. Who contributed what?
 
-The utility of a coalition is a learning curve over the records that its members bring: steep at first,
-then saturating. One hospital brings nothing; two bring the same records.
+The utility of a coalition follows a learning curve over the records of its members: steep at first, then
+saturating. One hospital has no records; two have the same ones.
 """
 
 from rich.console import Console
@@ -29,7 +29,7 @@ def main() -> None:
     console.print(results["exact"].table())
     console.print("\nThe same with 16 of the 64 coalitions (relative error against exact):")
     for name in ("ipss", "ipss-balanced", "equal"):
-        error = fv.metrics.relative_l2(results[name], results["exact"])
+        error = fv.scoring.relative_l2(results[name], results["exact"])
         console.print(f"  {name:14s} {error:6.1%}   from {results[name].evaluations} coalitions")
 
 

@@ -1,7 +1,7 @@
 """A regression: what are eight clinics worth to a model that predicts the course of diabetes, measured by R²?
 
-Arrays of your own make a scenario. Least squares needs no rounds: all 256 coalitions are solved at once. Then the same
-from 32 coalitions, as it would have to be done with sixty clinics, and how far off that is.
+The scenario is made of arrays. Least squares needs no rounds: all 256 coalitions are solved at once. Then several
+methods estimate the values from 32 coalitions, as you would have to with sixty clinics, and their errors are printed.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ SIZES = (80, 60, 50, 40, 30, 20, 10, 10)
 def scenario() -> fv.Scenario:
     """Clinics of different sizes; the second one mixed up which patient each result belongs to."""
     x, y = load_diabetes(return_X_y=True)
-    # A model without data predicts 0. With centred targets that is a guess, and its R² about 0.
+    # A model without data predicts 0. With centred targets that is the mean, and its R² is about 0.
     y = (y - y.mean()) / y.std()
     train_x, test_x, train_y, test_y = train_test_split(x, y, train_size=sum(SIZES), random_state=0)
     cuts = np.cumsum(SIZES)[:-1]
@@ -35,7 +35,7 @@ def scenario() -> fv.Scenario:
 
 
 def main() -> None:
-    # R² has no lower bound: ten patients without the ridge give a model far worse than none.
+    # R² has no lower bound: without the ridge, a model of ten patients is far worse than no model.
     game = fv.FederatedGame(scenario(), LeastSquares(ridge=0.1), metric="r2")
     methods = ["exact", "surrogate", "ipss", "permutation", "equal"]
     results = fv.compare(game, methods, budget=32)
@@ -43,10 +43,10 @@ def main() -> None:
     console.print(results["exact"].table())
     console.print("\nFrom 32 of the 256 coalitions:")
     for name in methods[1:]:
-        error = fv.metrics.relative_l2(results[name], results["exact"])
-        skill = fv.metrics.skill(results[name], results["exact"])
+        error = fv.scoring.relative_l2(results[name], results["exact"])
+        skill = fv.scoring.skill(results[name], results["exact"])
         console.print(f"  {name:12} relative error {error:6.1%}   skill {skill:+.2f}")
-    console.print("Skill: 1 is exact, 0 no better than paying everyone the same.")
+    console.print("Skill: 1 is exact, 0 is no better than paying everyone the same.")
 
 
 if __name__ == "__main__":

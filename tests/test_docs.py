@@ -20,6 +20,7 @@ import doctest
 import importlib.util
 import io
 import json
+import linecache
 import re
 import shlex
 import tomllib
@@ -38,11 +39,12 @@ LINKED = [
     *PAGES,
     ROOT / "CONTRIBUTING.md",
     ROOT / "bench" / "README.md",
-    ROOT / "experiments/paper/README.md",
+    ROOT / "paper/README.md",
 ]
 TRAINING = {
     "README.md",
     "docs/getting-started.md",
+    "docs/extending.md",
     "docs/cli.md",
 }  # pages that train for more than a second or two
 RUN = {"python", "pycon", "console", "sh", "toml", "json"}
@@ -121,8 +123,11 @@ class Session:
                 self.command(block, command, expected)
 
     def python(self, block: Block) -> str:
+        text = "\n" * block.line + block.body
+        # As notebooks do: a store recognises a function by its source text.
+        linecache.cache[block.place] = len(text), None, text.splitlines(True), block.place
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile("\n" * block.line + block.body, block.page, "exec"), self.names)
+            exec(compile(text, block.place, "exec"), self.names)
         return printed.getvalue()
 
     def command(self, block: Block, command: str, expected: str | None) -> None:

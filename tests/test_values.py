@@ -7,11 +7,12 @@ from io import StringIO
 
 import numpy as np
 import pytest
+from cases import CASES, Case
 from rich.console import Console
 from scipy import stats
 
 import fedvalue as fv
-from games import CASES, Case, additive, random_table
+from fedvalue.testing.games import additive, random_table
 
 
 def some_values(**changes: object) -> fv.Values:

@@ -22,18 +22,18 @@ from fedvalue.cli import app
 HEAD = """\
 # The command line
 
-Generated from the code by `make docs`; what is here is also what `fedvalue COMMAND --help` says. The examples belong
-together: in an empty folder they work in the order of this page.
+Generated from the code by `make docs`; `fedvalue COMMAND --help` shows the same. The examples belong together: started in
+an empty folder, they work in the order of this page.
 
 | exit code | means |
 | --- | --- |
 | 0 | done |
-| 1 | something failed while running; what was finished is kept where a store was given |
-| 2 | wrong usage or input: nothing was run |
+| 1 | something failed while running; if there is a store, what was finished is kept |
+| 2 | wrong usage or input; nothing was run |
 | 130 | interrupted |
 
-Results go to stdout, everything else to stderr. In a pipe output is plain, one line per row. `fedvalue --version` prints
-the version; `fedvalue --install-completion` sets up the shell to complete commands, methods and scenarios.
+Results go to stdout, everything else to stderr. In a pipe, output is plain, one line per row. `fedvalue --version` prints
+the version; `fedvalue --install-completion` sets up tab completion of commands, methods and scenarios.
 """
 
 # By command; those that need another program or the network are not run.
@@ -48,7 +48,6 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue payout": "fedvalue payout demo --pot 100000 --currency EUR --rule floor --md invoice.md",
     "fedvalue audit": "fedvalue audit demo --md audit.md",
     "fedvalue report": "fedvalue report demo --pot 100000 --currency EUR",
-    "fedvalue reproduce": "fedvalue reproduce example1 --scale smoke",
     "fedvalue data ls": "fedvalue data ls",
     "fedvalue data show": "fedvalue data show digits --clients 6 --partition size+label-flip",
     "fedvalue data fetch": "fedvalue data fetch mnist",

@@ -6,7 +6,7 @@
 [0.22, 0.32, 0.32]
 """
 
-from fedvalue import metrics
+from fedvalue import scoring
 from fedvalue._version import __version__
 from fedvalue.audit import Audit, audit
 from fedvalue.errors import (
@@ -21,21 +21,27 @@ from fedvalue.errors import (
     StoreError,
     UtilityError,
 )
-from fedvalue.estimators import Method
-from fedvalue.federation import FederatedGame
-from fedvalue.game import FunctionGame, Game, TableGame
+from fedvalue.estimators import Method, Plan
+from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
+from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
-from fedvalue.run import compare, methods, value
+from fedvalue.report import report
+from fedvalue.run import DryRun, Evaluation, Job, Result, benchmark, compare, methods, run, value
 from fedvalue.scenarios import Dataset, Scenario, load_scenario
-from fedvalue.store import UtilityStore
-from fedvalue.training import Training
-from fedvalue.values import Values
+from fedvalue.store import Store, UtilityStore
+from fedvalue.trainers import Trainer
+from fedvalue.training import Learner, Training
+from fedvalue.values import Cost, Estimate, Values
 
 __all__ = [
     "Audit",
     "BudgetError",
+    "Cost",
     "Dataset",
+    "DryRun",
+    "Estimate",
+    "Evaluation",
     "FederatedGame",
     "FedvalueError",
     "FedvalueWarning",
@@ -43,25 +49,35 @@ __all__ = [
     "Game",
     "GameError",
     "InputError",
+    "Job",
+    "Learner",
     "Method",
     "MethodError",
+    "Metric",
     "MissingExtraError",
     "Outcome",
     "Payout",
+    "Plan",
+    "Result",
     "Scenario",
     "ScenarioError",
+    "Store",
     "StoreError",
     "TableGame",
+    "Trainer",
     "Training",
     "UtilityError",
     "UtilityStore",
     "Values",
     "__version__",
     "audit",
+    "benchmark",
     "compare",
     "load_scenario",
     "methods",
-    "metrics",
     "payout",
+    "report",
+    "run",
+    "scoring",
     "value",
 ]

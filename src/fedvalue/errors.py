@@ -9,7 +9,8 @@
     ├── UtilityError          one coalition could not be evaluated; the others are kept
     │   └── UnavailableError  clients of a federation did not answer; what needs them is missing
     ├── StoreError            the store cannot be opened, read or written
-    └── MissingExtraError     an optional dependency is not installed
+    ├── MissingExtraError     an optional dependency is not installed
+    └── ConformanceError      a piece of one's own breaks its contract (raised by `fedvalue.testing` only)
 
 A message says what was expected, what came, and what to do.
 """
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 
 __all__ = [
     "BudgetError",
+    "ConformanceError",
     "FedvalueError",
     "FedvalueWarning",
     "GameError",
@@ -85,6 +87,10 @@ class StoreError(FedvalueError):
 
 class MissingExtraError(FedvalueError, ModuleNotFoundError):
     """An optional dependency is needed for this and is not installed."""
+
+
+class ConformanceError(FedvalueError, AssertionError):
+    """An estimator, game, trainer or store does not do what its contract says; raised by `fedvalue.testing`."""
 
 
 class FedvalueWarning(UserWarning):

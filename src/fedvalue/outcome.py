@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["LOWER_IS_BETTER", "METRICS", "UTILITY", "Outcome"]
+__all__ = ["UTILITY", "Outcome", "own_metric", "plain_metric"]
 
 UTILITY = "utility"
 """Name of the metric of a game that has only one."""
 
+_DIGITS = 8
+_FINGERPRINT = re.compile(rf"#[0-9a-f]{{{_DIGITS}}}\Z")
 
-METRICS = {
-    "classification": ("accuracy", "correct", "loss", "balanced_accuracy", "f1", "auc"),
-    "regression": ("r2", "mse", "mae"),
-}
-"""What is measured of every trained model, by task; the first is the utility where none is chosen."""
 
-LOWER_IS_BETTER = frozenset({"loss", "mse", "mae"})
-"""Metrics whose negative is the utility."""
+def own_metric(name: str, digest: str) -> str:
+    """What outcomes call a metric of the user's own: two functions of one name are two metrics.
+
+    >>> own_metric("profit", "0123456789abcdef")
+    'profit#01234567'
+    """
+    return f"{name}#{digest[:_DIGITS]}"
+
+
+def plain_metric(stored_as: str) -> str:
+    """The name of a metric as people know it.
+
+    >>> plain_metric("profit#01234567"), plain_metric("late/accuracy")
+    ('profit', 'late/accuracy')
+    """
+    return _FINGERPRINT.sub("", stored_as)
 
 
 class Outcome(NamedTuple):

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedvalue.errors import InputError, MissingExtraError
+from fedvalue._extras import need
+from fedvalue.errors import InputError
+from fedvalue.outcome import UTILITY
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.table import Table
 
-__all__ = ["Estimate", "Values"]
+__all__ = ["Cost", "Estimate", "Values"]
 
-_FORMAT = "fedvalue.values/1"
+_FORMAT = "fedvalue.values/2"
 _BAR_WIDTH = 24
 # What a file may hold under these names; the others are checked as arrays.
+_NUMBER = (int, float)
 _KINDS: dict[str, Any] = {
     "method": str, "guarantee": str, "game_id": str, "details": Mapping, "evaluations": int,
-    "seconds": (int, float), "budget": (int, NoneType), "seed": (int, NoneType),
+    "seconds": _NUMBER, "budget": (int, NoneType), "seed": (int, NoneType),
+    "metric": str, "stored_as": str, "higher_is_better": bool, "unit": str, "replicates": int, "known_before": int,
+    "utility_of_none": (*_NUMBER, NoneType), "utility_of_all": (*_NUMBER, NoneType),
+    "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
+    "clients": (list, NoneType), "absent": Mapping,
 }  # fmt: skip
 
 
@@ -37,6 +43,10 @@ class Estimate:
     in plain data what the method did (strata, permutations, …). `guarantee` replaces what the method
     promises in general, where this run fell short of it (or did better). `covariance` is that of all values
     together, where the method knows it.
+
+    `unit` is what the values are in, where that is not the utility of the game. `forecast[k - 1]` is by which
+    fraction k more evaluations would narrow the widest interval. `known_before` counts utilities that the method
+    took from the store beyond those it asked for. `notes` are sentences about this run that its user should read.
     """
 
     mean: NDArray[np.float64]
@@ -45,11 +55,39 @@ class Estimate:
     details: Mapping[str, Any] = field(default_factory=dict)
     guarantee: str | None = None
     covariance: NDArray[np.float64] | None = None
+    unit: str | None = None
+    forecast: Sequence[float] = ()
+    known_before: int = 0
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run evaluated, counted as pairs of a coalition and a replicate.
+
+    `trained` were evaluated now, `reused` came from the store. `exact_trainings` is how many trainings exact
+    values take (coalitions that are the same training count once), `exact_seconds` an extrapolation from those
+    made so far; both are None where the game cannot tell.
+    """
+
+    trained: int
+    reused: int = 0
+    exact_trainings: int | None = None
+    exact_seconds: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
     """The value of every client, with its uncertainty and where it comes from.
+
+    Values are parts of `utility_of_all` − `utility_of_none`, what all clients together reach beyond the untrained
+    model (None where the run did not need them). A utility is the `metric`, negated unless `higher_is_better`,
+    and the mean over `replicates` trainings; `noise` is the standard deviation of a single one. `unit` differs
+    from the metric for methods whose values are in something else. Stores hold the metric as `stored_as`: two
+    metrics of one's own may have the same name. `details` holds what only the method knows.
+
+    Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
+    of the others in the game.
 
     >>> v = Values(mean=[3.0, 1.0], names=("a", "b"), method="exact", evaluations=4)
     >>> v.share.tolist()
@@ -69,10 +107,26 @@ class Values:
     game_id: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
     covariance: NDArray[np.float64] | None = None
+    metric: str = UTILITY
+    higher_is_better: bool = True
+    unit: str = ""
+    utility_of_none: float | None = None
+    utility_of_all: float | None = None
+    replicates: int = 1
+    noise: float | None = None
+    cost: Cost | None = None
+    forecast: tuple[float, ...] = ()
+    known_before: int = 0
+    notes: tuple[str, ...] = ()
+    clients: tuple[int, ...] | None = None
+    absent: Mapping[str, str] = field(default_factory=dict)
+    stored_as: str = ""
 
     def __post_init__(self) -> None:
         names = tuple(str(name) for name in self.names)
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "stored_as", self.stored_as or self.metric)
+        object.__setattr__(self, "unit", self.unit or self.metric)
         for name in ("mean", "stderr", "dof"):
             given = getattr(self, name)
             if given is None and name != "mean":
@@ -90,6 +144,23 @@ class Values:
     def n(self) -> int:
         """How many clients."""
         return len(self.names)
+
+    @property
+    def sign(self) -> int:
+        """-1 where less of the metric is better: its negative is the utility."""
+        return 1 if self.higher_is_better else -1
+
+    @property
+    def other_unit(self) -> str:
+        """What the values are in, where that is not the metric; else nothing."""
+        return "" if self.unit == self.metric else self.unit
+
+    @property
+    def equal_split(self) -> float | None:
+        """What each would get if nobody were looked at; None where v(N) or v(∅) is not known."""
+        if self.utility_of_all is None or self.utility_of_none is None:
+            return None
+        return (self.utility_of_all - self.utility_of_none) / self.n
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -140,7 +211,7 @@ class Values:
         """By which fraction k more evaluations would narrow the widest interval; 0.5 halves it.
 
         `surrogate` foresees it: how uncertain a value will be depends on which coalitions are evaluated, not
-        on what comes out (`details["forecast"]`, the best additions one by one). Beyond its horizon, and for
+        on what comes out (`forecast`, the best additions one by one). Beyond its horizon, and for
         other methods with standard errors, √(γ/(γ + k)) of the width remains. None without standard errors.
 
         >>> Values([1.0], ["a"], "permutation", 100, stderr=[0.1]).expected_gain(300)
@@ -150,9 +221,8 @@ class Values:
             raise InputError(f"The number of further evaluations must not be negative. Got {k!r}.")
         if self.stderr is None:
             return None
-        forecast = self.details.get("forecast", ())
-        foreseen = min(k, len(forecast))
-        remaining = 1 - forecast[foreseen - 1] if foreseen else 1.0
+        foreseen = min(k, len(self.forecast))
+        remaining = 1 - self.forecast[foreseen - 1] if foreseen else 1.0
         done = self.evaluations + foreseen
         return float(1 - remaining * math.sqrt(done / (done + k - foreseen))) if done else 0.0
 
@@ -170,7 +240,7 @@ class Values:
 
         A covariance is written as correlations below the diagonal, row by row, to six decimals.
         """
-        return {
+        plain = {
             "format": _FORMAT,
             "method": self.method,
             "guarantee": self.guarantee,
@@ -183,8 +253,23 @@ class Values:
             "seed": self.seed,
             "seconds": self.seconds,
             "game_id": self.game_id,
+            "metric": self.metric,
+            "higher_is_better": self.higher_is_better,
+            "unit": self.unit,
+            "utility_of_none": self.utility_of_none,
+            "utility_of_all": self.utility_of_all,
+            "replicates": self.replicates,
+            "noise": self.noise,
+            "cost": None if self.cost is None else asdict(self.cost),
+            "forecast": list(self.forecast),
+            "known_before": self.known_before,
+            "notes": list(self.notes),
+            "clients": None if self.clients is None else list(self.clients),
+            "absent": dict(self.absent),
             "details": dict(self.details),
-        } | ({} if self.covariance is None else {"correlation": _correlations(self.covariance)})
+        }
+        plain |= {} if self.stored_as == self.metric else {"stored_as": self.stored_as}
+        return plain | ({} if self.covariance is None else {"correlation": _correlations(self.covariance)})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Values:
@@ -198,7 +283,7 @@ class Values:
             came = data.get("format") if isinstance(data, Mapping) else type(data).__name__
             raise InputError(
                 f"Expected values in the format {_FORMAT!r}. Got {came!r}. "
-                "Write them again with this version of fedvalue."
+                "Run the same command again with this version; with its store, nothing is trained again."
             )
         fields = {key: value for key, value in data.items() if key != "format"}
         for name, kind in _KINDS.items():
@@ -210,6 +295,7 @@ class Values:
             fields["dof"] = [math.inf if d is None else d for d in fields["dof"]]
         correlation = fields.pop("correlation", None)
         try:
+            fields |= _typed(fields)
             if correlation is not None:
                 fields["covariance"] = _covariance(correlation, fields["stderr"])
             return cls(**fields)
@@ -223,12 +309,7 @@ class Values:
 
         Frames of several methods stack: `pd.concat(v.to_frame() for v in fv.compare(game).values())`.
         """
-        try:
-            pandas = import_module("pandas")
-        except ImportError as error:
-            raise MissingExtraError(
-                "A frame needs pandas, which is not installed: pip install 'fedvalue[pandas]'"
-            ) from error
+        pandas = need("pandas", "A frame")
         unknown = np.full((self.n, 2), np.nan)
         interval = self.interval(level)
         low, high = (unknown if interval is None else interval).T
@@ -268,6 +349,19 @@ class Values:
             percent = "–" if np.isnan(share) else f"{share:.1%}"
             table.add_row(Text(name), f"{mean:+.{decimals}f}", half, percent, bar)
         return table
+
+
+def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON has as lists and objects, in the types of the fields."""
+    tuples = {
+        name: tuple(data[name]) for name in ("forecast", "notes", "clients") if data.get(name) is not None
+    }
+    numbers = [*tuples.get("forecast", ()), *tuples.get("clients", ())]
+    if not all(isinstance(number, _NUMBER) for number in numbers):
+        raise ValueError("a forecast or the number of a client is not a number")
+    if data.get("replicates", 1) < 1 or data.get("known_before", 0) < 0:
+        raise ValueError("replicates must be at least 1 and known_before at least 0")
+    return tuples | ({} if data.get("cost") is None else {"cost": Cost(**data["cost"])})
 
 
 def _correlations(covariance: NDArray[np.float64]) -> list[float]:

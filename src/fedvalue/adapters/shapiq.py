@@ -15,7 +15,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from os import PathLike
 from types import FunctionType
 from typing import Any
@@ -23,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalition import mask_of, members, membership
-from fedvalue.errors import GameError, MissingExtraError
-from fedvalue.game import FunctionGame, Game, GameLike, TableGame, as_game
-from fedvalue.identity import fingerprint
-from fedvalue.ledger import Ledger
-from fedvalue.store import UtilityStore
+from fedvalue._extras import need
+from fedvalue.coalitions import mask_of, members, membership
+from fedvalue.errors import GameError
+from fedvalue.games import FunctionGame, Game, GameLike, TableGame, as_game
+from fedvalue.run import Ledger
+from fedvalue.store import UtilityStore, fingerprint
 
 __all__ = ["from_shapiq", "to_shapiq"]
 
@@ -48,10 +47,10 @@ def to_shapiq(
     either package, are not evaluated again. As shapiq has it, utilities are centred: that of nobody is
     subtracted, and evaluated right away for that. `normalize=False` leaves them as they are.
     """
-    base = _shapiq().Game
+    base = need("shapiq").Game
     the_game = as_game(game)
     opened = store if store is None or isinstance(store, UtilityStore) else UtilityStore(store)
-    ledger = Ledger(the_game, opened, lambda done, total: None)
+    ledger = Ledger(the_game, opened)
     adapted = _game_class(base)(the_game.n, normalize=False, player_names=list(the_game.names))
     adapted.ledger = ledger
     if opened is not None and opened is not store:
@@ -67,7 +66,7 @@ def from_shapiq(
     """A shapiq game, a benchmark or an imputer for example, as a game that `fv.value` and `fv.compare` take.
 
     Its utilities are those before centring. A game that holds all of them becomes a table. Any other is
-    recognised in a store by its class and its attributes; where one cannot be looked into, a warning asks for a
+    recognised in a store by its class and its attributes; where one cannot be looked into, a store needs a
     `key`, a name of yours that changes when the utilities do. Clients are called as the players are, or by
     `names`. Options are those of `FunctionGame`.
     """
@@ -123,12 +122,3 @@ def _game_class(base: type[Any]) -> type[Any]:
             return _utilities(self.ledger, coalitions)
 
     return FedvalueGame
-
-
-def _shapiq() -> Any:
-    try:
-        return import_module("shapiq")
-    except ImportError as error:
-        raise MissingExtraError(
-            "This needs shapiq, which is not installed: pip install 'fedvalue[shapiq]'"
-        ) from error

@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,23 @@ import numpy as np
 from fedvalue.audit._findings import Case, Comparison, Finding, find
 from fedvalue.audit._known import Known
 from fedvalue.audit._outlook import noise_statement, not_assessed, outlook, ranking
-from fedvalue.audit._write import as_markdown, chance_text, change_text, coalition_text, general_lines
+from fedvalue.audit._write import (
+    absent_text,
+    as_markdown,
+    chance_text,
+    change_text,
+    coalition_text,
+    general_lines,
+)
 from fedvalue.errors import InputError
+from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
 
 __all__ = [
     "Audit",
     "Comparison",
     "Finding",
+    "absent_text",
     "audit",
     "chance_text",
     "change_text",
@@ -42,6 +52,7 @@ class Audit:
     """Findings about clients, each with its evidence, and what can be said about all values together.
 
     `level` bounds the chance that an audit of a run without such clients has any finding about them at all.
+    `absent` are clients of whom nothing is known, and why.
     """
 
     findings: tuple[Finding, ...]
@@ -55,13 +66,14 @@ class Audit:
     clients: int
     method: str
     game_id: str
+    absent: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rate(self) -> str:
         """The false-alarm rate in words."""
         return (
-            f"False alarms: where no client is of the kinds looked for, at most {self.level:.0%} of such audits name "
-            f"any, as far as the intervals of the values hold ({sum(self.tests.values()):,} tests, adjusted by Holm)."
+            f"False alarms: if no client is of the kinds tested for, at most {self.level:.0%} of such audits name "
+            f"one, provided that the intervals of the values hold ({sum(self.tests.values()):,} tests, Holm-adjusted)."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,21 +87,29 @@ class Audit:
 
 def audit(
     values: Values,
-    utilities: Mapping[int, Sequence[float]],
+    utilities: Mapping[int, Sequence[float]] | None = None,
     prints: Mapping[int, Hashable] | None = None,
     level: float = 0.05,
     more: int | None = None,
+    *,
+    store: UtilityStore | str | PathLike[str] | None = None,
 ) -> Audit:
     """Looks for clients that add nothing, are interchangeable, do harm, or depend on one other client.
 
-    `utilities` are those of all trained coalitions by bitmask, one number per replicate. `prints` is whatever
-    tells trained models apart better than their utility does, such as all their metrics. `more`: how many
-    further trainings to look ahead to; as many again where nothing is said.
+    `store` is the one that the values were made with. Instead of it, `utilities` are those of all trained
+    coalitions by bitmask, one number per replicate, and `prints` whatever tells trained models apart better than
+    their utility does, such as all their metrics. `more`: how many further trainings to look ahead to; as many
+    again where nothing is said.
     """
     if not 0 < level < 1:
         raise InputError(f"The level must lie between 0 and 1. Got {level!r}.")
     if not np.isfinite(values.mean).all():
         raise InputError("Every value must be a finite number. Value the clients again.")
+    if (utilities is None) == (store is None):
+        raise InputError("An audit needs the trainings behind the values: give it their store, or utilities.")
+    if utilities is None:
+        history = _history(values, store)
+        utilities, prints = history.utilities, history.prints
     known = Known.of(values.n, utilities, prints)
     case = Case.of(values, known)
     findings, tests = find(case, level)
@@ -105,4 +125,13 @@ def audit(
         clients=values.n,
         method=values.method,
         game_id=values.game_id,
+        absent=dict(values.absent),
     )
+
+
+def _history(values: Values, store: UtilityStore | str | PathLike[str] | None) -> History:
+    if isinstance(store, UtilityStore):
+        return read_history(store, values)
+    assert store is not None
+    with UtilityStore(store, create=False) as opened:
+        return read_history(opened, values)

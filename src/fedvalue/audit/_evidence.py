@@ -10,7 +10,7 @@ import numpy as np
 from fedvalue.audit._known import Known, Rows
 from fedvalue.audit._noise import without_one
 from fedvalue.audit._tests import together
-from fedvalue.coalition import full_mask
+from fedvalue.coalitions import full_mask
 from fedvalue.values import Values
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ def compare_steps(case: Case, kind: str, i: int, p: float) -> Finding:
         said = f"{name} lowers what the others reach. {worth}, below zero."
         if len(change):
             said += (
-                f" In {fell} of {len(change)} trained pairs of coalitions, with and without it, the one with it is "
-                f"worse; on average by {-float(change.mean()):.4f}."
+                f" In {fell} of {len(change)} trained pairs of coalitions that differ only in this client, the one with "
+                f"it is worse; over all pairs, by {-float(change.mean()):.4f} on average."
             )
     elif same.all():
         said = (
-            f"{name} changes nothing: in all {len(change)} trained pairs of coalitions, with and without it, the "
-            f"outcome is the same. {worth}."
+            f"{name} changes nothing: in all {len(change)} trained pairs of coalitions that differ only in this client, "
+            f"the outcome is the same. {worth}."
         )
     else:
         said = (
-            f"{name} changes nothing beyond training noise: in {len(change)} trained pairs of coalitions, with and "
-            f"without it, the utility differs by {float(np.sqrt((change**2).mean())):.4f} (root mean square). "
+            f"{name} changes nothing beyond training noise: in {len(change)} trained pairs of coalitions that differ "
+            f"only in this client, the utility differs by {float(np.sqrt((change**2).mean())):.4f} (root mean square). "
             f"{worth}, within ±{case.worth.margin:.4f}, a tenth of an equal split."
         )
     return Finding(kind, (name,), said, _shown(case, without, with_i), len(change), p)
@@ -88,8 +88,8 @@ def compare_swaps(case: Case, group: tuple[int, ...], p: float) -> Finding:
     alike = "has the same outcome" if exactly else "has the same utility but for training noise"
     said = (
         f"{_listed(names)} are interchangeable: in all {len(left)} trained coalitions with one of them, another "
-        f"in its place {alike}. Together, and with nobody else, {names[0]} and {names[1]} reach {gains.gain:+.4f} more "
-        f"than one of them alone; adding another client usually brings {gains.usual:+.4f}."
+        f"in its place {alike}. Trained together without anyone else, {names[0]} and {names[1]} reach {gains.gain:+.4f} "
+        f"more than one of them alone; adding another client usually brings {gains.usual:+.4f}."
     )
     alone, both = known.row(1 << i), known.row(1 << i | 1 << j)
     extra = [] if alone is None or both is None else [_comparison(case, alone, both)]
@@ -117,16 +117,15 @@ def compare_without(case: Case, i: int, j: int, p: float) -> Finding:
 def gap(values: Values, known: Known) -> list[Finding]:
     """Values that do not add up to what all clients reach together; methods in another unit do not claim to."""
     ends = known.row(0), known.row(full_mask(known.n))
-    unit, metric = values.details.get("unit"), values.details.get("metric")
-    if ends[0] is None or ends[1] is None or (unit is not None and unit != metric):
+    if ends[0] is None or ends[1] is None or values.other_unit:
         return []
     none, all_ = (float(known.mean[row]) for row in ends if row is not None)
     total, added = all_ - none, float(values.mean.sum())
     if abs(added - total) <= _GAP * max(abs(total), 1e-9 * known.spread):
         return []
     said = (
-        f"The values add up to {added:.4f}; all clients together reach {total:.4f} more than nobody. The method "
-        f"{values.method} does not promise more; shares of a pot are shares of the values, not of that."
+        f"The values add up to {added:.4f}; all clients together reach {total:.4f} more than the untrained model. "
+        f"{values.method} does not promise that the two agree; a payout splits the pot by the values, not by that gain."
     )
     names = tuple(values.names)
     return [Finding("efficiency gap", (), said, (Comparison((), none, names, all_),), 1, None)]
@@ -137,13 +136,10 @@ def _interval(case: Case, i: int) -> str:
     if error is None:
         return ""
     if not case.worth.exact:
-        return f" ± {1.96 * error:.4f} (95 %)"
-    how = (
-        "from replicate to replicate"
-        if case.worth.runs is not None
-        else "at most, judged by how clients differ"
-    )
-    return f" (training noise moves it by {error:.4f}, {how})"
+        return f" ± {1.96 * error:.4f} (95%)"
+    if case.worth.runs is not None:
+        return f" (standard error {error:.4f} between replicates)"
+    return f" (training noise moves it by {error:.4f} at most, judged by how clients differ)"
 
 
 def _shown(case: Case, first: Rows, second: Rows) -> tuple[Comparison, ...]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalition import full_mask, membership
+from fedvalue.coalitions import full_mask, membership
 from fedvalue.errors import InputError
 
 __all__ = ["Array", "Known", "Rows"]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.audit._known import Array, Known
-from fedvalue.coalition import shapley_weights
+from fedvalue.coalitions import shapley_weights
 
 __all__ = ["Spread", "single_noise", "spread_of_values", "value_weights", "without_one"]
 

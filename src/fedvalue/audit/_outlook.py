@@ -25,7 +25,7 @@ def ranking(case: Case) -> str:
         return "There is one client, so nothing to rank."
     if worth.covariance is None or (worth.exact and worth.runs is None):
         why = "training noise was not measured" if worth.exact else f"{case.values.method} gives no interval"
-        return f"Whether the ranking is real cannot be told: {why}."
+        return f"It is unknown whether the ranking is real: {why}."
     differences, errors = (of[np.triu_indices(n, 1)] for of in worth.differences())
     rounding = 1e-9 * case.known.spread
     same = int((np.abs(differences) <= rounding).sum())
@@ -38,7 +38,7 @@ def ranking(case: Case) -> str:
     equal = f"; {same} {'has' if same == 1 else 'have'} the same value" if same else ""
     return (
         f"The ranking {verdict}: {apart} of {pairs} pairs of clients differ by more than {source} explains "
-        f"(95 % each){equal}."
+        f"(95% each){equal}."
     )
 
 
@@ -46,15 +46,13 @@ def noise_statement(case: Case) -> str:
     """Training noise, as far as it was measured."""
     single = single_noise(case.known)
     if single is None:
-        return (
-            "Training noise was not measured: --replicates 3 trains everything three times and measures it."
-        )
+        return "Training noise was not measured. --replicates 3 would train everything three times and measure it."
     said = (
         f"Training noise: one training varies by {single:.4f} (standard deviation over {case.known.replicates} "
         "trainings of each coalition)."
     )
     if case.worth.exact and case.worth.covariance is not None:
-        said += f" It moves a value by ±{_QUANTILE * float(np.sqrt(case.worth.covariance[0, 0])):.4f} (95 %)."
+        said += f" It moves a value by ±{_QUANTILE * float(np.sqrt(case.worth.covariance[0, 0])):.4f} (95%)."
     return said
 
 
@@ -62,11 +60,11 @@ def outlook(values: Values, trained: int, more: int | None) -> str:
     """What further trainings would buy."""
     left = (1 << values.n) - values.evaluations
     if values.guarantee == "exact" or left <= 0:
-        return "More coalitions would buy nothing, all count already; more replicates would reduce training noise."
+        return "More coalitions would not help, since all are counted already; more replicates would reduce training noise."
     k = min(values.evaluations if more is None else more, left)
     gain = values.expected_gain(k)
     if gain is None:
-        return f"What more trainings would buy cannot be told: {values.method} gives no interval."
+        return f"How much more trainings would help is unknown: {values.method} gives no interval."
     return f"{k:,} more trainings would narrow the widest interval by about {gain:.0%}."
 
 
@@ -76,7 +74,7 @@ def not_assessed(case: Case) -> tuple[str, ...]:
 
     known, worth, said = case.known, case.worth, []
     if worth.covariance is None and not worth.exact:
-        said.append(f"{case.values.method} gives no interval: no value can be called zero or negative.")
+        said.append(f"{case.values.method} gives no interval: no value can be shown to be zero or negative.")
     negative = [n for n, v in zip(case.values.names, worth.mean, strict=True) if v < -1e-9 * known.spread]
     if worth.covariance is None and worth.exact and negative:
         said.append(
@@ -89,11 +87,11 @@ def not_assessed(case: Case) -> tuple[str, ...]:
         unknown = sum(together(known, i, j) is None for i, j in case.pairs)
         if unknown:
             said.append(
-                f"{unknown} of {len(case.pairs)} pairs were not looked at as copies: the two alone and each by "
-                "itself were not all trained."
+                f"{unknown} of {len(case.pairs)} pairs were not checked for copies: the two together and each "
+                "alone were not all trained."
             )
     if known.n > 1 and not can_depend(case):
         said.append(
-            "Dependence on one other client was not looked at: it takes exact values and a measure of noise."
+            "Dependence on one other client was not checked: that takes exact values and a measure of training noise."
         )
     return tuple(said)

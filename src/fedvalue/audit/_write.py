@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fedvalue.text import markdown_text
+from fedvalue._text import markdown_text
 
 if TYPE_CHECKING:
     from fedvalue.audit import Audit, Comparison, Finding
 
-__all__ = ["as_markdown", "chance_text", "change_text", "coalition_text", "general_lines"]
+__all__ = ["absent_text", "as_markdown", "chance_text", "change_text", "coalition_text", "general_lines"]
 
 _NAMED = 3  # clients of a coalition; more are counted
 
@@ -19,10 +19,10 @@ def coalition_text(clients: Sequence[str], all_clients: int) -> str:
     """A coalition in a few words.
 
     >>> coalition_text((), 5), coalition_text(("a", "b"), 5), coalition_text(list("abcd"), 5)
-    ('nobody', 'a, b', 'a, b and 2 more')
+    ('no clients', 'a, b', 'a, b and 2 more')
     """
     if not clients:
-        return "nobody"
+        return "no clients"
     if len(clients) == all_clients > 1:
         return "all clients"
     if len(clients) <= _NAMED:
@@ -53,7 +53,17 @@ def chance_text(finding: Finding) -> str:
 
 def general_lines(audit: Audit) -> list[str]:
     """What holds for all values together, sentence by sentence."""
-    return [audit.ranking, audit.noise, audit.outlook, *audit.not_assessed, audit.rate]
+    missing = [absent_text(name, why) for name, why in audit.absent.items()]
+    return [*missing, audit.ranking, audit.noise, audit.outlook, *audit.not_assessed, audit.rate]
+
+
+def absent_text(name: str, why: str) -> str:
+    """A client that has no value.
+
+    >>> absent_text("Como", "did not answer")
+    'Not valued: Como (did not answer). Nothing is known of what its data adds.'
+    """
+    return f"Not valued: {name} ({why}). Nothing is known of what its data adds."
 
 
 def as_markdown(audit: Audit) -> str:

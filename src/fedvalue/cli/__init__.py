@@ -1,5 +1,8 @@
 """The command `fedvalue`. To add a group of commands: a file here and a line below.
 
+Other packages add commands, too: with an entry point in the group `fedvalue.commands` that names a function. They
+print with what this room exports, and raise errors of `fedvalue.errors`.
+
 Exit codes: 0 done; 1 something failed while running; 2 wrong usage or input; 130 interrupted.
 """
 
@@ -10,7 +13,6 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from fedvalue._version import __version__
 from fedvalue.cli import (
@@ -22,18 +24,18 @@ from fedvalue.cli import (
     payout,
     plan,
     report,
-    reproduce,
     run,
     store,
     value,
 )
-from fedvalue.cli._console import complain
+from fedvalue.cli._console import complain, new_table, print_json, print_table, say
+from fedvalue.cli._plugins import OpenGroup
 from fedvalue.errors import FedvalueError, InputError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "complain", "main", "new_table", "print_json", "print_table", "say"]
 
 
-class _Commands(TyperGroup):
+class _Commands(OpenGroup):
     """Turns what commands raise into one message on stderr and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -46,9 +48,12 @@ class _Commands(TyperGroup):
             complain("There is not enough memory for this.")
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
-            complain("Interrupted. What was finished is kept where a store was given.")
+            complain("Interrupted. If a store was given, what was finished is kept.")
             raise typer.Exit(130) from error
 
+
+# typer 0.20 escapes brackets for rich also where help is plain: "\\[default: 4]".
+typer.core.HAS_RICH = False
 
 # Plain help and usage errors: they read the same on a terminal, in a pipe and in a log.
 app = typer.Typer(
@@ -67,7 +72,6 @@ app.command("compare")(compare.compare)
 app.command("payout")(payout.payout)
 app.command("audit")(audit.audit)
 app.command("report")(report.report)
-app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 app.add_typer(flower.app, name="flower")
@@ -93,6 +97,9 @@ def main() -> None:
     # Threads that wait for each other sleep instead of spinning. Where other programs use the cores, too,
     # spinning makes trainings of small models up to thirty times slower. Read when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # Results are printed on stdout, and so is what Ray says of its workers, which we say ourselves. Read when Ray is
+    # imported: a pattern of lines to leave out.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # an old encoding shows ? for ±, and does not end the program
             stream.reconfigure(errors="replace")

@@ -25,7 +25,7 @@ __all__ = ["FILE", "no_config", "read_config"]
 
 FILE = "fedvalue.toml"
 _ABOUT_CONFIG = ("config", "no_config", "help")  # options that make no sense in the file itself
-_BOTH = "--config and --no-config exclude each other."
+_BOTH = "--config and --no-config contradict each other; give one of them."
 _DECLINED = "fedvalue.no_config"
 
 
@@ -53,7 +53,7 @@ def _defaults(ctx: typer.Context, path: Path, table: str) -> dict[str, Any]:
     for name, content in given.items():
         if name != table or not isinstance(content, dict):
             raise InputError(
-                f"{path}: options stand in the table [{table}]. Got {name!r} outside of it.{_hint(name, [table])}"
+                f"{path}: options belong in the table [{table}]. Got {name!r} outside it.{_hint(name, [table])}"
             )
     options = {p.name: p for p in ctx.command.params if p.name and p.name not in _ABOUT_CONFIG}
     keys = {_key(option): name for name, p in options.items() for option in p.opts if option.startswith("--")}

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import math
-import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterator
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import typer
 
-from fedvalue.errors import InputError
-from fedvalue.text import count, plural
+from fedvalue._files import json_text, write_file
+from fedvalue.errors import FedvalueWarning, InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = [
     "busy",
+    "check_targets",
     "complain",
-    "count",
     "new_table",
+    "notes",
     "on_terminal",
-    "plural",
     "print_json",
     "print_table",
     "say",
-    "write_file",
-    "write_json",
+    "write_result",
 ]
 
 _ROOMY = 90  # columns; narrower terminals get tables without extra space
@@ -99,33 +96,58 @@ def print_table(table: Table) -> None:
 
 def print_json(data: Any) -> None:
     """The data as JSON on stdout."""
-    say(_json_text(data))
+    say(json_text(data))
 
 
-def write_json(data: Any, target: str) -> None:
-    """The data as JSON in a file, or on stdout for `-`."""
+def check_targets(*targets: str | None) -> None:
+    """Refuses what cannot be written before anything is computed; only one result can go to stdout."""
+    given = [target for target in targets if target is not None]
+    if given.count("-") > 1:
+        raise InputError("Only one format can be printed; give the others a file name.")
+    for target in given:
+        if target != "-" and not Path(target).absolute().parent.is_dir():
+            raise InputError(f"Cannot write {target}: there is no such folder.")
+
+
+def write_result(data: Mapping[str, Any] | str, target: str | None) -> None:
+    """Text as it is, or other data as JSON: in a file, on stdout for `-`, nowhere for None."""
+    if target is None:
+        return
+    text = data if isinstance(data, str) else json_text(data) + "\n"
     if target == "-":
-        print_json(data)
+        typer.echo(text, nl=False)
         return
     with write_file(Path(target)) as file:
-        file.write(_json_text(data).encode() + b"\n")
+        file.write(text.encode())
 
 
 @contextmanager
-def write_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name when it is complete, and not before."""
-    special = path.exists() and not path.is_file()  # /dev/stdout, a pipe: written to, never replaced
-    draft = path if special else path.with_name(f".{path.name[:64]}.{os.getpid()}.part")
-    try:
-        with draft.open("wb") as file:
-            yield file
-        if not special:
-            draft.replace(path)
-    except OSError as error:
-        raise InputError(f"Cannot write {path}: {error.strerror}.") from error
-    finally:
-        if not special:
-            draft.unlink(missing_ok=True)
+def notes() -> Iterator[None]:
+    """For commands that run a user's own code: modules in the current folder can be imported, and warnings of
+    fedvalue itself are shown as notes, each once.
+    """
+    here = str(Path.cwd())
+    added = here not in sys.path and "" not in sys.path
+    if added:
+        sys.path.append(here)  # at the end: a file in the folder must not take the place of a library
+    shown: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", FedvalueWarning)
+        usual = warnings.showwarning
+
+        def note(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
+            if not issubclass(category, FedvalueWarning):
+                usual(message, category, *rest, **named)
+            elif str(message) not in shown:
+                shown.add(str(message))
+                typer.echo(f"Note: {message}", err=True)
+
+        warnings.showwarning = note
+        try:
+            yield
+        finally:
+            if added and here in sys.path:
+                sys.path.remove(here)
 
 
 @contextmanager
@@ -145,18 +167,3 @@ def _wrapped(text: str, stream: TextIO) -> str:
         return text
     width = shutil.get_terminal_size().columns
     return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-
-
-def _json_text(data: Any) -> str:
-    return json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _finite(data: Any) -> Any:
-    """JSON knows neither nan nor infinity: null."""
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_finite(value) for value in data]
-    return data

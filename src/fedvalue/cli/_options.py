@@ -1,42 +1,139 @@
-"""Options of a method from the command line: `--option k=2` becomes `k=2` of the type that is expected."""
+"""Options that several commands have, and key=value pairs as what they stand for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import typer
 
 from fedvalue.errors import InputError, MethodError
-from fedvalue.estimators import ESTIMATORS
 
-__all__ = ["parse_options"]
+__all__ = [
+    "ArrayOption",
+    "BudgetOption",
+    "CurrencyOption",
+    "JsonFlag",
+    "JsonTarget",
+    "MethodOptions",
+    "NegateOption",
+    "QuietOption",
+    "RunArgument",
+    "StoreOption",
+    "TableOption",
+    "complete",
+    "method_options",
+    "scenario_options",
+]
 
 
-def parse_options(method: str, texts: Sequence[str]) -> dict[str, Any]:
-    """The options of a method; unknown methods and unknown options are left to the run to refuse.
+def complete(kind: str) -> Callable[[str], list[str]]:
+    """Names for the shell to complete."""
 
-    >>> parse_options("tmc", ["patience=3", "tolerance=0"])
+    def names(incomplete: str) -> list[str]:
+        from fedvalue.estimators import ESTIMATORS
+        from fedvalue.learners import LEARNERS
+        from fedvalue.payout import RULES
+        from fedvalue.report import FORMATS
+        from fedvalue.scenarios import SCENARIOS
+
+        known: dict[str, Collection[str]] = {
+            "method": ESTIMATORS, "model": LEARNERS, "rule": RULES, "format": FORMATS, "scenario": SCENARIOS,
+        }  # fmt: skip
+        return [name for name in known[kind] if name.startswith(incomplete)]
+
+    return names
+
+
+TableOption = Annotated[
+    Path,
+    typer.Option(
+        help="File with the utilities of all 2^n coalitions, indexed by bitmask: .npz, .npy, .json."
+    ),
+]
+ArrayOption = Annotated[
+    str | None, typer.Option(help="Array of the .npz to use. [default: utility, utilities or accuracy]")
+]
+NegateOption = Annotated[
+    bool, typer.Option("--negate", help="Negate the utilities: for losses, where lower is better.")
+]
+BudgetOption = Annotated[
+    int | None,
+    typer.Option(help="Most distinct coalitions to evaluate. [default: n·ln n, at least 32]"),
+]
+MethodOptions = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the method; repeatable.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only the result: no progress, no remarks.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonTarget = Annotated[
+    str | None, typer.Option(metavar="PATH", help="Write the result as JSON; - prints only JSON.")
+]
+CurrencyOption = Annotated[str, typer.Option(help="Currency shown with the amounts, such as EUR.")]
+RunArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="Folder that `fedvalue run --out` wrote, or a values.json.", show_default=False
+    ),
+]
+StoreOption = Annotated[Path | None, typer.Option(help="Store with the trainings. [default: the run's own]")]
+
+
+def scenario_options(texts: Sequence[str], taken: Collection[str]) -> dict[str, Any]:
+    """Options of a scenario or partition; not those that the command has itself.
+
+    >>> scenario_options(["alpha=0.1", "keep-occupation=false", "label=income"], ())
+    {'alpha': 0.1, 'keep_occupation': False, 'label': 'income'}
+    """
+    for name, text in (found := _pairs(texts)).items():
+        if name in taken:
+            raise InputError(
+                f"{name!r} is an option of the command, not of the scenario. Got '{name}={text}'."
+            )
+    return {name: _literal(text) for name, text in found.items()}
+
+
+def method_options(method: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Options of a method, of the types that it says; those it does not have are left to the run to refuse.
+
+    >>> method_options("tmc", ["patience=3", "tolerance=0"])
     {'patience': 3, 'tolerance': 0.0}
     """
-    known = get_type_hints(ESTIMATORS[method].function) if method in ESTIMATORS else {}
-    options: dict[str, Any] = {}
+    pairs = _pairs(texts)
+    if not pairs:
+        return {}
+    from fedvalue.run import as_method
+
+    known = get_type_hints(as_method(method).function)
+    return {name: _typed(method, name, text, known.get(name, Any)) for name, text in pairs.items()}
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
     for text in texts:
         name, equals, given = text.partition("=")
         name = name.strip().replace("-", "_")
         if not equals or not name:
             raise InputError(f"An option is written as key=value. Got {text!r}.")
-        if name in options:
+        if name in pairs:
             raise InputError(f"The option {name!r} was given twice.")
-        options[name] = _typed(method, name, given.strip(), known.get(name, Any))
-    return options
+        pairs[name] = given.strip()
+    return pairs
+
+
+def _literal(text: str) -> Any:
+    """Numbers, lists, true, false and none as such; anything else is a text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
 def _typed(method: str, name: str, text: str, kind: Any) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = {"true": True, "false": False, "none": None}.get(text.lower(), text)
+    value = _literal(text)
     if isinstance(value, int) and not isinstance(value, bool) and _fits(1.5, kind):
         value = float(value)
     if not _fits(value, kind):

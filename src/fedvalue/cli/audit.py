@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli._console import busy, count, new_table, plural, print_table, say, write_file, write_json
-from fedvalue.cli._read import check_targets, find_trainings, read_values
+from fedvalue._text import count, one_line, plural
+from fedvalue.cli._console import busy, check_targets, new_table, print_table, say, write_result
+from fedvalue.cli._options import JsonTarget, RunArgument, StoreOption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,28 +19,21 @@ __all__ = ["audit"]
 
 
 def audit(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="Folder that `fedvalue run --out` wrote, or a values.json together with --store.",
-            show_default=False,
-        ),
-    ],
-    store: Annotated[
-        Path | None, typer.Option(help="File with the trainings. [default: that of the run]")
-    ] = None,
+    run: RunArgument,
+    store: StoreOption = None,
     level: Annotated[
-        float, typer.Option(help="Chance of any false finding where there is nothing to be found.")
+        float, typer.Option(help="Probability of a false finding if there is nothing to find.")
     ] = 0.05,
     more: Annotated[
-        int | None, typer.Option(min=0, help="Further trainings to look ahead to. [default: as many again]")
+        int | None,
+        typer.Option(
+            min=0, help="Number of further trainings to forecast for. [default: as many as were made]"
+        ),
     ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write it as JSON; - prints JSON only.")
-    ] = None,
+    json: JsonTarget = None,
     md: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write it as Markdown; - prints that only.")
+        str | None,
+        typer.Option(metavar="PATH", help="Write the findings as Markdown; - prints only Markdown."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the findings, one line each.")] = False,
 ) -> None:
@@ -51,20 +44,18 @@ def audit(
     finding means and does not mean.
     """
     from fedvalue.audit import audit as look
+    from fedvalue.run import find_history, read_values
 
     check_targets(json, md)
     values = read_values(run)
     with busy("looking", quiet):
-        trained = find_trainings(values, run, store)
-        found = look(values, trained.utilities, trained.prints, level=level, more=more)
-    if json is not None:
-        write_json(found.to_dict(), json)
-    if md == "-":
-        typer.echo(found.to_markdown(), nl=False)
-    elif md is not None:
-        with write_file(Path(md)) as file:
-            file.write(found.to_markdown().encode())
-    written = [target for target in (json, md) if target is not None]
+        history = find_history(values, run, store)
+        found = look(values, history.utilities, history.prints, level=level, more=more)
+    written = {
+        target: data for target, data in ((json, found.to_dict()), (md, found.to_markdown())) if target
+    }
+    for target, data in written.items():
+        write_result(data, target)
     if "-" in written:
         return
     _show(found, quiet)
@@ -74,7 +65,6 @@ def audit(
 
 def _show(found: Audit, quiet: bool) -> None:
     from fedvalue.audit import general_lines
-    from fedvalue.text import one_line
 
     if quiet:
         for finding in found.findings:
@@ -93,7 +83,6 @@ def _show(found: Audit, quiet: bool) -> None:
 
 def _show_finding(finding: Finding, clients: int) -> None:
     from fedvalue.audit import chance_text
-    from fedvalue.text import one_line
 
     say()
     who = f": {', '.join(finding.clients)}" if finding.clients else ""
@@ -108,7 +97,6 @@ def _evidence(finding: Finding, clients: int) -> Table:
     from rich.text import Text
 
     from fedvalue.audit import change_text, coalition_text
-    from fedvalue.text import one_line
 
     table = new_table(
         "coalition", "utility", "compared", "", "difference", right=("utility", "", "difference")

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from fedvalue.cli._console import new_table, on_terminal, print_json, print_table
+from fedvalue.cli._options import JsonFlag
 
-__all__ = ["method_names", "methods"]
-
-
-def method_names(incomplete: str) -> list[str]:
-    """Names for the shell to complete."""
-    from fedvalue.estimators import ESTIMATORS
-
-    return [name for name in ESTIMATORS if name.startswith(incomplete)]
+__all__ = ["methods"]
 
 
 def methods(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonFlag = False,
 ) -> None:
     """List the methods and what each guarantees."""
     import fedvalue as fv

@@ -2,94 +2,74 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli._console import new_table, print_table, say, write_file, write_json
-from fedvalue.cli._read import check_targets, read_values
+from fedvalue._text import one_line
+from fedvalue.cli._console import check_targets, new_table, print_table, say, write_result
+from fedvalue.cli._options import CurrencyOption, JsonTarget, RunArgument, complete
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from fedvalue.payout import Payout
 
-__all__ = ["payout", "rule_names"]
-
-
-def rule_names(incomplete: str) -> list[str]:
-    """Names for the shell to complete."""
-    from fedvalue.payout import RULES
-
-    return [name for name in RULES if name.startswith(incomplete)]
+__all__ = ["payout"]
 
 
 def payout(
-    values: Annotated[
-        Path,
-        typer.Argument(metavar="VALUES", help="values.json, or the folder of a run.", show_default=False),
-    ],
-    pot: Annotated[str, typer.Option(metavar="AMOUNT", help="What is shared out.", show_default=False)],
-    currency: Annotated[str, typer.Option(help="Named with the amounts, such as EUR.")] = "",
+    values: RunArgument,
+    pot: Annotated[str, typer.Option(metavar="AMOUNT", help="Amount to share out.", show_default=False)],
+    currency: CurrencyOption = "",
     rule: Annotated[
         str,
         typer.Option(
-            autocompletion=rule_names,
+            autocompletion=complete("rule"),
             help="proportional (refuses negative values), floor (pays them 0), shift (the lowest becomes 0) or "
-            "threshold (pays only what is above 0 with its whole interval).",
+            "threshold (pays only clients whose whole interval is above 0).",
         ),
     ] = "floor",
     min_share: Annotated[
-        str, typer.Option(metavar="X", help="Least part of the pot for everyone whom the rule pays.")
+        str, typer.Option(metavar="X", help="Smallest part of the pot for every client that the rule pays.")
     ] = "0",
     round_to: Annotated[
-        str, typer.Option("--round", metavar="STEP", help="Amounts are multiples of this.")
+        str, typer.Option("--round", metavar="STEP", help="Smallest step: amounts are multiples of it.")
     ] = "0.01",
-    json: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write it as JSON; - prints JSON only.")
-    ] = None,
+    json: JsonTarget = None,
     csv: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write it as CSV; - prints CSV only.")
+        str | None, typer.Option(metavar="PATH", help="Write the payout as CSV; - prints only CSV.")
     ] = None,
     md: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write an invoice in Markdown; - prints that only.")
+        str | None, typer.Option(metavar="PATH", help="Write an invoice as Markdown; - prints only Markdown.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
 ) -> None:
     """Share a pot out by the clients' values, to the cent.
 
-    The amounts add up to the pot exactly, follow a written policy, and come with how far they would move
-    within the intervals of the values.
+    The amounts add up to the pot exactly, follow a written policy, and each comes with the range it could move
+    in, given the intervals of the values.
     """
     from fedvalue.payout import payout as share_out
+    from fedvalue.run import read_values
 
     check_targets(json, csv, md)
     found = share_out(read_values(values), pot, rule, min_share, round_to, currency)
-    if json is not None:
-        write_json(found.to_dict(), json)
-    for target, text in ((csv, found.to_csv), (md, found.to_markdown)):
-        if target == "-":
-            typer.echo(text(), nl=False)
-        elif target is not None:
-            with write_file(Path(target)) as file:
-                file.write(text().encode())
-    written = [target for target in (json, csv, md) if target is not None]
+    formats = ((json, found.to_dict()), (csv, found.to_csv()), (md, found.to_markdown()))
+    written = {target: data for target, data in formats if target}
+    for target, data in written.items():
+        write_result(data, target)
     if "-" in written:
         return
     print_table(_table(found))
-    if quiet:
-        return
-    for line in _remarks(found):
+    for line in () if quiet else _remarks(found):
         say(line)
-    if written:
+    if written and not quiet:
         say(f"Written to {' and '.join(written)}.")
 
 
 def _table(payout: Payout) -> Table:
     from rich.text import Text
-
-    from fedvalue.text import one_line
 
     unit = one_line(f" {payout.currency}") if payout.currency else ""
     ranges = any(line.low is not None for line in payout.lines)
@@ -119,6 +99,5 @@ def _table(payout: Payout) -> Table:
 
 def _remarks(payout: Payout) -> list[str]:
     from fedvalue.payout import doubtful_orders
-    from fedvalue.text import one_line
 
     return [*payout.policy, one_line(payout.stability.statement), *doubtful_orders(payout)]

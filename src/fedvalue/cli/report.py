@@ -1,4 +1,4 @@
-"""`fedvalue report`: a run as one page for people, as Markdown or as a picture."""
+"""`fedvalue report`: a run as one page for people, or as Markdown."""
 
 from __future__ import annotations
 
@@ -7,43 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli._console import busy, say, write_file
-from fedvalue.cli._read import (
-    VALUES_FILE,
-    check_targets,
-    find_store,
-    find_trainings,
-    read_record,
-    read_values,
-)
-from fedvalue.cli.payout import rule_names
-from fedvalue.cli.value import guarantee_lines
+from fedvalue.cli._console import busy, check_targets, say, write_result
+from fedvalue.cli._options import CurrencyOption, RunArgument, StoreOption, complete
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
-    from fedvalue.report.run import Absent, Facts, Terms
-    from fedvalue.trainings import Trainings
+    from fedvalue.report import Absent
+    from fedvalue.store import History
+    from fedvalue.values import Values
 
-__all__ = ["report", "write_report"]
+__all__ = ["report"]
 
 _MOST_COALITIONS = 1 << 17  # beyond, reading them takes minutes and gigabytes
 
 
-def _format_names(incomplete: str) -> list[str]:
-    from fedvalue.report.run import FORMATS
-
-    return [name for name in FORMATS if name.startswith(incomplete)]
-
-
 def report(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="Folder that `fedvalue run --out` wrote, or a values.json.",
-            show_default=False,
-        ),
-    ],
+    run: RunArgument,
     out: Annotated[
         str | None,
         typer.Option(
@@ -53,23 +32,21 @@ def report(
     format: Annotated[
         str | None,
         typer.Option(
-            autocompletion=_format_names, help="html, md or png. [default: what --out ends in, or html]"
+            autocompletion=complete("format"), help="html or md. [default: by the ending of --out, else html]"
         ),
     ] = None,
     pot: Annotated[
         str | None,
-        typer.Option(metavar="AMOUNT", help="What is shared out. [default: payouts in percent]"),
+        typer.Option(metavar="AMOUNT", help="Amount to share out. [default: payouts in percent]"),
     ] = None,
-    currency: Annotated[str, typer.Option(help="Named with the amounts, such as EUR.")] = "",
+    currency: CurrencyOption = "",
     rule: Annotated[
         str | None,
         typer.Option(
-            autocompletion=rule_names, help="Rule of payout, as in `fedvalue payout`. [default: floor]"
+            autocompletion=complete("rule"), help="Payout rule, as in `fedvalue payout`. [default: floor]"
         ),
     ] = None,
-    store: Annotated[
-        Path | None, typer.Option(help="File with the trainings. [default: that of the run]")
-    ] = None,
+    store: StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")] = False,
 ) -> None:
     """Write a report of a run: one file that works offline.
@@ -78,68 +55,42 @@ def report(
     each other, how the values settled, the audit, the method and its limits, the cost, and how to repeat it.
     docs/report.md says what each part means.
     """
-    from fedvalue.report.run import Terms
+    from fedvalue.report import Terms, render
+    from fedvalue.run import VALUES_FILE, read_record, read_values
 
     if currency and pot is None:
         raise InputError("A currency needs an amount: add --pot.")
-    kind = _format(out, format)
-    target = out if out is not None else str(_beside(run, kind))
+    kind = format or (Path(out).suffix.lstrip(".") if out not in (None, "-") else "") or "html"
+    # A values.json of a name of its own does not take the place of the run's own report.
+    stem = "report" if run.is_dir() or run.name == VALUES_FILE else f"{run.stem}-report"
+    target = str((run if run.is_dir() else run.parent) / f"{stem}.{kind}") if out is None else out
     check_targets(target)
     with busy("writing the report", quiet):
-        write_report(run, target, kind, Terms(pot, currency, rule), store)
+        values, record = read_values(run), read_record(run)
+        if record is not None and any(
+            record.get(key) != getattr(values, key) for key in ("game_id", "method")
+        ):
+            record = None  # of another run: its command would give other values
+        budget = (record or {}).get("budget")
+        history = _history(values, run, store)
+        content = render(values, history, record, Terms(pot, currency, rule), kind, budget)
+        write_result(content.decode(), target)
     if not quiet and target != "-":
         say(f"Written to {target}.")
 
 
-def write_report(
-    run: Path, target: str, kind: str = "html", terms: Terms | None = None, store: Path | None = None
-) -> None:
-    """The report of the run in a folder, as a file or on stdout."""
-    from fedvalue.report.run import FORMATS
+def _history(values: Values, run: Path, store: Path | None) -> History | Absent | None:
+    from fedvalue.report import Absent
+    from fedvalue.run import find_history, find_store
 
-    content = FORMATS[kind](_facts(run, terms, store))
-    if target == "-":
-        typer.echo(content, nl=False)
-        return
-    with write_file(Path(target)) as file:
-        file.write(content)
-
-
-def _beside(run: Path, kind: str) -> Path:
-    """A values.json of a name of its own does not take the place of the run's own report."""
-    if run.is_dir():
-        return run / f"report.{kind}"
-    return run.with_name(f"report.{kind}" if run.name == VALUES_FILE else f"{run.stem}-report.{kind}")
-
-
-def _format(out: str | None, format: str | None) -> str:
-    from fedvalue.report.run import FORMATS
-
-    kind = format or (Path(out).suffix.lstrip(".").lower() if out not in (None, "-") else "") or "html"
-    kind = {"htm": "html", "markdown": "md"}.get(kind, kind)
-    if kind not in FORMATS:
-        raise InputError(
-            f"A report is written as {', '.join(FORMATS)}. Got {kind!r}. Choose one with --format."
-        )
-    return kind
-
-
-def _facts(run: Path, terms: Terms | None, store: Path | None) -> Facts:
-    from fedvalue.report.run import Absent, gather
-
-    values, record = read_values(run), read_record(run)
-    if record is not None and any(record.get(key) != getattr(values, key) for key in ("game_id", "method")):
-        record = None  # of another run: its command would give other values
-    trainings: Trainings | Absent | None = None
-    if store is not None or find_store(run, None).is_file():
-        try:
-            trainings = find_trainings(values, run, store, _MOST_COALITIONS)
-        except InputError as error:
-            if store is not None or run.is_dir():
-                raise
-            trainings = Absent(str(error))  # values alone, and a store that only happens to be beside them
-        trainings = trainings or Absent(
-            f"More than {_MOST_COALITIONS:,} coalitions were trained, too many to look at one by one in a report."
-        )
-    budget = (record or {}).get("budget")
-    return gather(values, trainings, record, terms, guarantee_lines(values, budget))
+    if store is None and not find_store(run, None).is_file():
+        return None
+    try:
+        found = find_history(values, run, store, _MOST_COALITIONS)
+    except InputError as error:
+        if store is not None or run.is_dir():
+            raise
+        return Absent(str(error))  # values alone, and a store that only happens to be beside them
+    return found or Absent(
+        f"More than {_MOST_COALITIONS:,} coalitions were trained, too many to look at one by one in a report."
+    )

@@ -3,68 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from inspect import Parameter, signature
+from numbers import Integral
 from typing import Any
 
-from fedvalue.coalition import subset_total
+from fedvalue.coalitions import subset_total
+from fedvalue.estimators._guarantee import guarantee_lines
+from fedvalue.estimators._method import UNSTATED, Method, own_method
+from fedvalue.estimators._plan import Plan
 from fedvalue.estimators.baselines import equal, loo
 from fedvalue.estimators.complementary import cc, cc_bernstein, cc_neyman
 from fedvalue.estimators.exact import exact_cc, exact_mc, exact_perm
+from fedvalue.estimators.gradients import dig_fl, gtg, lambda_mr, one_round
 from fedvalue.estimators.group_testing import gtb
 from fedvalue.estimators.ipss import ipss, ipss_balanced
 from fedvalue.estimators.k_greedy import k_greedy
 from fedvalue.estimators.permutation import permutation, tmc
 from fedvalue.estimators.stratified import stratified_cc, stratified_mc
 from fedvalue.estimators.surrogate import surrogate, surrogate_adaptive
-from fedvalue.estimators.views import dig_fl, gtg, lambda_mr, one_round
-from fedvalue.plan import Plan
-from fedvalue.values import Estimate
 
-__all__ = ["ESTIMATORS", "Method"]
+__all__ = ["ESTIMATORS", "UNSTATED", "Method", "Plan", "guarantee_lines", "own_method"]
 
 PAPER = "Wei et al., Efficient Data Valuation Approximation in Federated Learning"
 ZHANG = "Zhang et al., Efficient Sampling Approaches to Shapley Value Approximation, SIGMOD 2023"
-
-
-@dataclass(frozen=True)
-class Method:
-    """An estimator and what a user must know before choosing it.
-
-    `guarantee` is exact, unbiased or biased. `minimum(n, options)` is the smallest budget it works with. A
-    method whose plan is `fixed` asks for the same coalitions whatever the budget; the others become
-    exact when the budget covers all 2**n coalitions.
-
-    Gradient methods have no `plan` but a `view`: a function of the games on one recorded training, which
-    only federated games offer. That training is all they cost, whatever the budget.
-
-    A plan that `uses_known` takes utilities that are in the store anyway, as `known`: a mapping from
-    coalitions to utilities and the variances of their errors, given by the run and not by the user.
-    """
-
-    name: str
-    plan: Callable[..., Plan] | None
-    description: str
-    guarantee: str
-    reference: str
-    minimum: Callable[[int, Mapping[str, Any]], int]
-    fixed: bool = False
-    view: Callable[..., Estimate] | None = None
-    uses_known: bool = False
-
-    @property
-    def function(self) -> Callable[..., Plan] | Callable[..., Estimate]:
-        """The plan or the view."""
-        function = self.plan or self.view
-        assert function is not None
-        return function
-
-    @property
-    def options(self) -> list[str]:
-        """The names of the method's options: the keyword-only parameters of its function."""
-        parameters = signature(self.function).parameters.values()
-        names = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
-        return [name for name in names if not (self.uses_known and name == "known")]
 
 
 def _all(n: int, options: Mapping[str, Any]) -> int:
@@ -80,8 +40,8 @@ def _one_order(n: int, options: Mapping[str, Any]) -> int:
 
 
 def _k_layers(n: int, options: Mapping[str, Any]) -> int:
-    k = options.get("k")
-    return subset_total(n, min(max(k, 0), n)) if isinstance(k, int) else 1  # k itself is checked by the plan
+    k = options.get("k")  # checked by the plan
+    return subset_total(n, min(max(int(k), 0), n)) if isinstance(k, Integral) else 1
 
 
 _METHODS = (
@@ -115,15 +75,15 @@ _METHODS = (
         "unbiased", f"{PAPER}, Alg. 1", _at_least(2),
     ),
     Method(
-        "k-greedy", k_greedy, "All coalitions of at most k clients, nothing above",
+        "k-greedy", k_greedy, "All coalitions of at most k clients, none larger",
         "biased", f"{PAPER}, Alg. 2", _k_layers, fixed=True,
     ),
     Method(
-        "ipss", ipss, "All small coalitions, then a balanced sample of the next size, nothing above",
+        "ipss", ipss, "All small coalitions, then a balanced sample of the next size, none larger",
         "biased", f"{PAPER}, Alg. 3", _at_least(1),
     ),
     Method(
-        "ipss-balanced", ipss_balanced, "IPSS with the sampled size averaged and the rest of v(N) spread",
+        "ipss-balanced", ipss_balanced, "IPSS with the sampled size averaged and the rest of v(N) distributed evenly",
         "biased", f"fedvalue, after {PAPER}, Alg. 3", _at_least(2),
     ),
     Method(
@@ -152,14 +112,14 @@ _METHODS = (
     ),
     Method(
         "loo", loo, "Leave-one-out: what the grand coalition loses without the client",
-        "biased", "run as DIG-FL by the authors of the paper", lambda n, options: n + 1, fixed=True,
+        "biased", "the paper's authors ran it under the name DIG-FL", lambda n, options: n + 1, fixed=True,
     ),
     Method(
         "equal", equal, "Equal split of v(N) − v(∅): the baseline that a method has to beat",
-        "biased", "trivial", _at_least(2), fixed=True,
+        "biased", "–", _at_least(2), fixed=True,
     ),
     Method(
-        "or", None, "One recorded training: values of models put together from all updates (OR)",
+        "or", None, "One recorded training: values of models assembled from all updates (OR)",
         "biased", "Song et al., Profit Allocation for Federated Learning, IEEE Big Data 2019",
         _at_least(1), fixed=True, view=one_round,
     ),

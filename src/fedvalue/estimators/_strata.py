@@ -40,8 +40,17 @@ def stratum_means(
         of_size = mean.sum(0) / np.maximum((~empty).sum(0), 1)
         mean = np.where(empty, of_size, mean)
     stderr, dof = (None, None) if empty.any() else _standard_error(n, count, squares)
-    details = {"empty_strata": int(empty.sum()), "strata": n * n}
-    return Estimate(mean.sum(1) / n, stderr, dof, details, "biased" if empty.any() else None)
+    missing = int(empty.sum())
+    how = "borrowed from other clients" if borrow else "count as 0"
+    note = f"Not unbiased at this budget: {missing} of {n * n} strata had no sample and {how}."
+    return Estimate(
+        mean.sum(1) / n,
+        stderr,
+        dof,
+        details={"empty_strata": missing, "strata": n * n},
+        guarantee="biased" if missing else None,
+        notes=(note,) if missing else (),
+    )
 
 
 def _standard_error(n: int, count: Array, squares: Array) -> tuple[Array | None, Array | None]:

@@ -13,10 +13,10 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalition import allocate, complement, full_mask, membership, random_splits
+from fedvalue.coalitions import allocate, complement, full_mask, membership, random_splits
 from fedvalue.errors import MethodError
+from fedvalue.estimators._plan import Plan
 from fedvalue.estimators._strata import stratum_means, stratum_moments
-from fedvalue.plan import Plan
 from fedvalue.values import Estimate
 
 __all__ = ["cc", "cc_bernstein", "cc_neyman", "contributions"]

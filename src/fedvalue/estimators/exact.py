@@ -7,8 +7,8 @@ from math import comb, factorial
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalition import shapley_weights
-from fedvalue.plan import Plan
+from fedvalue.coalitions import shapley_weights
+from fedvalue.estimators._plan import Plan
 from fedvalue.values import Estimate
 
 __all__ = ["exact_cc", "exact_mc", "exact_perm", "shapley_values"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedvalue.coalition import full_mask, membership, random_subset
-from fedvalue.plan import Plan
+from fedvalue.coalitions import full_mask, membership, random_subset
+from fedvalue.estimators._plan import Plan
 from fedvalue.values import Estimate
 
 __all__ = ["gtb"]

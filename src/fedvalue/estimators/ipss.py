@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalition import balanced_layer, full_mask, layer, marginal_pairs, subset_total
+from fedvalue.coalitions import balanced_layer, full_mask, layer, marginal_pairs, subset_total
+from fedvalue.estimators._plan import Plan
 from fedvalue.estimators._strata import stratum_moments
 from fedvalue.estimators.k_greedy import full_layers, truncated_sum
-from fedvalue.plan import Plan
 from fedvalue.values import Estimate
 
 __all__ = ["ipss", "ipss_balanced"]

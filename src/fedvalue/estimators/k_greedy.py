@@ -1,13 +1,14 @@
-"""K-Greedy (Alg. 2): all coalitions of at most K clients, nothing above."""
+"""K-Greedy (Alg. 2): all coalitions of at most K clients, none larger."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalition import layer, marginal_pairs, shapley_weights, subset_total
+from fedvalue._checks import whole
+from fedvalue.coalitions import layer, marginal_pairs, shapley_weights, subset_total
 from fedvalue.errors import MethodError
-from fedvalue.plan import Plan
+from fedvalue.estimators._plan import Plan
 from fedvalue.values import Estimate
 
 __all__ = ["full_layers", "k_greedy", "truncated_sum"]
@@ -19,9 +20,7 @@ def k_greedy(n: int, budget: int, rng: np.random.Generator, *, k: int | None = N
     The paper prints C(n,|S|); its Eq. 4 and its authors' code use C(n−1,|S|), and so does this. Without
     `k`, the largest K that the budget covers.
     """
-    chosen = full_layers(n, budget) if k is None else k
-    if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen <= n:
-        raise MethodError(f"The option 'k' of k-greedy must lie in 0..{n}, the number of clients. Got {k!r}.")
+    chosen = full_layers(n, budget) if k is None else whole("The option 'k'", k, 0, n, MethodError)
     masks = [mask for size in range(chosen + 1) for mask in layer(n, size)]
     utilities = yield masks
     return Estimate(

@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalition import full_mask, prefix_masks
-from fedvalue.plan import Plan
+from fedvalue.coalitions import full_mask, prefix_masks
+from fedvalue.estimators._plan import Plan
 from fedvalue.values import Estimate
 
 __all__ = ["permutation", "running_change", "tmc"]

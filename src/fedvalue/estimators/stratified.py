@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalition import (
+from fedvalue.coalitions import (
     allocate,
     balanced_layer,
     complement,
@@ -21,8 +21,8 @@ from fedvalue.coalition import (
     random_splits,
 )
 from fedvalue.errors import MethodError
+from fedvalue.estimators._plan import Plan
 from fedvalue.estimators._strata import stratum_means
-from fedvalue.plan import Plan
 
 __all__ = ["stratified_cc", "stratified_mc"]
 

@@ -1,4 +1,19 @@
-"""Valuations inside a Flower federation: apps for its server and its clients, and a demo on one machine.
+"""Everything of Flower: valuations inside a federation, apps for its server and its clients, a demo.
+
+From what travels to what a user starts:
+
+_arrays, _wire      models as arrays; arrays and settings in Flower's records, checked before they are used
+_messages           questions to nodes and their answers: push, poll, what failed
+_reports, _roster   what a client says of its data, and the scenario made of it; which node is which client
+_packing, _nodes    how models are put into messages; nodes asked by client number, and who is lost
+_evaluation         models measured at the nodes, on rows that they hold out
+_session, _trainer  a training session whose local trainings happen at the nodes; the trainer `flower`
+_client             the app of a client: `client_app`, `add_to`
+_settings, _server  the app of the server: `server_app`, `value_federation`
+_foreign            apps that know nothing of fedvalue: `value_foreign`
+_valuation          what both have in common: values of those who answer, results in a folder
+_app_files          the app that `fedvalue flower init` writes
+_processes, _demo   a federation of local processes, and `fedvalue flower demo`
 
 Names are imported when they are used: a client app is started for every message and needs only its own side.
 """
@@ -6,26 +21,49 @@ Names are imported when they are used: a client app is started for every message
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from fedvalue.errors import MissingExtraError
+from fedvalue._extras import need
 
 if TYPE_CHECKING:
-    from fedvalue.flower.client import Party, add_to, client_app
-    from fedvalue.flower.foreign import value_foreign
-    from fedvalue.flower.server import Task, server_app, value_federation
+    from fedvalue.flower._app_files import write_app
+    from fedvalue.flower._client import Party, add_to, client_app
+    from fedvalue.flower._demo import demo
+    from fedvalue.flower._foreign import value_foreign
+    from fedvalue.flower._server import Task, server_app, value_federation
+    from fedvalue.flower._settings import Settings
+    from fedvalue.flower._trainer import FlowerTrainer
 
-__all__ = ["Party", "Task", "add_to", "client_app", "server_app", "value_federation", "value_foreign"]
+__all__ = [
+    "FlowerTrainer",
+    "Party",
+    "Settings",
+    "Task",
+    "add_to",
+    "client_app",
+    "demo",
+    "server_app",
+    "value_federation",
+    "value_foreign",
+    "write_app",
+]
 
-_WHERE = {"Party": "client", "add_to": "client", "client_app": "client", "value_foreign": "foreign"}
+_WHERE = {
+    "_app_files": ("write_app",),
+    "_client": ("Party", "add_to", "client_app"),
+    "_demo": ("demo",),
+    "_foreign": ("value_foreign",),
+    "_server": ("Task", "server_app", "value_federation"),
+    "_settings": ("Settings",),
+    "_trainer": ("FlowerTrainer",),
+}
+_WITHOUT_FLOWER = ("Settings", "write_app")
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if find_spec("flwr") is None:
-        raise MissingExtraError(
-            'This needs Flower, which is not installed. Install it with: pip install "fedvalue[flower]"'
-        )
-    return getattr(import_module(f"{__name__}.{_WHERE.get(name, 'server')}"), name)
+    if name not in _WITHOUT_FLOWER:
+        need("flwr")
+    module = next(module for module, names in _WHERE.items() if name in names)
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, cast
 
+from fedvalue._checks import did_you_mean
+from fedvalue._extras import need
+from fedvalue._imports import own_object
 from fedvalue.errors import InputError
-from fedvalue.learners.base import Learner
+from fedvalue.training import Learner
 
 __all__ = ["LEARNERS", "make_learner"]
 
-_TORCH = "fedvalue.learners.torch_stack:TorchLearner"
+_TORCH = "fedvalue.learners.torch:TorchLearner"
 
 # name → where it is made; torch models are described in learners/models.py
 LEARNERS: dict[str, str] = {
@@ -24,42 +26,33 @@ LEARNERS: dict[str, str] = {
     "least-squares": "fedvalue.learners.least_squares:LeastSquares",
     "xgboost": "fedvalue.learners.xgboost_bagging:XGBoostBagging",
 }
+_NEEDS = {"xgboost": ("xgboost", "torch")}  # the others need torch alone
 
 
 def make_learner(model: str | Learner | Callable[..., Any]) -> Learner:
-    """A learner by name, by 'package.module:factory', by a function scenario → nn.Module, or as it is.
+    """A learner by name, by 'package.module:factory' or ':learner', by a function scenario → nn.Module, or as it is.
 
     The class of a module is such a function, too; one that takes nothing is called with nothing.
     """
-    if hasattr(model, "session"):
-        return cast(Learner, model)
     if isinstance(model, str):
         if model in LEARNERS:
+            for package in _NEEDS.get(model, ("torch",)):
+                need(package, f"The model {model!r}")
             module, name = LEARNERS[model].split(":")
             return cast(Learner, getattr(import_module(module), name)(model))
         if ":" not in model:
-            near = get_close_matches(model, LEARNERS, n=2, cutoff=0.4)
-            hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
             raise InputError(
-                f"Unknown model {model!r}. {hint}Models: {', '.join(LEARNERS)}, or package.module:factory."
+                f"Unknown model {model!r}. {did_you_mean(model, LEARNERS)}Models: {', '.join(LEARNERS)}, or package.module:factory."
             )
-        model = _own_factory(model)
-    from fedvalue.learners.torch_stack import TorchLearner
+        expected = "a function of the scenario, or of nothing, that returns an nn.Module, or a learner"
+        model = own_object(model, "model", expected, lambda m: callable(m) or _is_learner(m))
+    if _is_learner(model):
+        return cast(Learner, model)
+    need("torch", "A model of your own")
+    from fedvalue.learners.torch import TorchLearner
 
-    return TorchLearner(model)
+    return TorchLearner(cast(Callable[..., Any], model))
 
 
-def _own_factory(path: str) -> Callable[..., Any]:
-    """A factory of the user's own, given as package.module:factory."""
-    module, _, name = path.partition(":")
-    try:
-        factory = getattr(import_module(module), name)
-    except Exception as error:  # whatever the user's own module raises
-        raise InputError(
-            f"The model {path!r} cannot be imported: {type(error).__name__}: {error}. It must be "
-            "package.module:factory, where factory takes the scenario (or nothing) and returns an nn.Module, and "
-            "the module must be on the Python path."
-        ) from error
-    if not callable(factory):
-        raise InputError(f"The model {path!r} must be a function scenario → nn.Module.")
-    return cast(Callable[..., Any], factory)
+def _is_learner(model: object) -> bool:
+    return hasattr(model, "session")

@@ -17,9 +17,10 @@ import torch
 from numpy.typing import NDArray
 
 from fedvalue.errors import InputError
+from fedvalue.learners._scores import scores
 from fedvalue.learners.memory import available_memory
-from fedvalue.learners.scores import scores
-from fedvalue.scenarios.base import REGRESSION, Scenario
+from fedvalue.learners.metrics import Metric
+from fedvalue.scenarios import REGRESSION, Scenario
 from fedvalue.training import Training
 
 __all__ = ["LeastSquares", "LeastSquaresSession", "coefficients", "moments"]
@@ -48,6 +49,7 @@ class LeastSquares:
     """
 
     averages = False
+    own_metrics: Mapping[str, Metric] = {}
 
     def __init__(self, name: str = "least-squares", *, ridge: float = 1e-9) -> None:
         if not 0 < ridge < np.inf:
@@ -73,17 +75,20 @@ class LeastSquares:
                 f"The model 'least-squares' is solved, not trained step by step: {training.algorithm} does "
                 "not apply. Leave the algorithm at fedavg."
             )
-        return LeastSquaresSession(scenario, self.ridge, memory)
+        return LeastSquaresSession(scenario, self.ridge, memory, self.own_metrics)
 
 
 class LeastSquaresSession:
-    """See `fedvalue.learners.base.Session`. Computes in float64 with NumPy, on the CPU."""
+    """See `fedvalue.training._fedavg._session.Session`. Computes in float64 with NumPy, on the CPU."""
 
     device = "cpu"
 
-    def __init__(self, scenario: Scenario, ridge: float, memory: int | None) -> None:
+    def __init__(
+        self, scenario: Scenario, ridge: float, memory: int | None, own_metrics: Mapping[str, Metric]
+    ) -> None:
         self.n = scenario.n
         self.ridge = ridge
+        self.own_metrics = own_metrics
         test_x = _flat(scenario.test.x)
         # Moments about the centre of the test set lose no digits to large offsets. The solution is the same.
         self.centre_x = test_x.mean(0)
@@ -129,7 +134,7 @@ class LeastSquaresSession:
             intercept, slope = self.models(stack[some])
             for few in _chunks(len(slope), self.measured_at_once):
                 outputs = torch.from_numpy(intercept[few, None] + slope[few] @ self.test_x)
-                found += scores(outputs[..., None], self.test_y, REGRESSION, self.parts)
+                found += scores(outputs[..., None], self.test_y, REGRESSION, self.parts, self.own_metrics)
         return found
 
     def models(self, stack: Contributors) -> tuple[Array, Array]:

@@ -12,17 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedvalue.errors import InputError, MissingExtraError
+from fedvalue._extras import need
+from fedvalue.errors import InputError
+from fedvalue.learners._scores import scores
 from fedvalue.learners.memory import available_memory
-from fedvalue.learners.scores import scores
-from fedvalue.scenarios.base import Dataset, Scenario
+from fedvalue.learners.metrics import Metric
+from fedvalue.scenarios import Dataset, Scenario
 from fedvalue.training import Training
 
 __all__ = ["Piece", "XGBoostBagging", "XGBoostSession"]
@@ -43,6 +44,7 @@ class XGBoostBagging:
     """
 
     averages = False
+    own_metrics: Mapping[str, Metric] = {}
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class XGBoostBagging:
         samples_per_tree: int = 200,
     ) -> None:
         self.name = name
-        self.xgboost = _import_xgboost()
+        self.xgboost = need("xgboost", "The model 'xgboost'")
         if depth < 1 or samples_per_tree < 1 or l2 < 0 or min_child_weight < 0:
             raise InputError(
                 "depth and samples_per_tree must be at least 1, l2 and min_child_weight at least 0. "
@@ -118,7 +120,7 @@ Ensemble: TypeAlias = tuple[Piece, ...]
 
 
 class XGBoostSession:
-    """See `fedvalue.learners.base.Session`. Runs on the CPU, one client's trees on each core."""
+    """See `fedvalue.training._fedavg._session.Session`. Runs on the CPU, one client's trees on each core."""
 
     device = "cpu"
 
@@ -126,6 +128,7 @@ class XGBoostSession:
         self, learner: XGBoostBagging, scenario: Scenario, training: Training, memory: int | None
     ) -> None:
         self.xgboost = learner.xgboost
+        self.own_metrics = learner.own_metrics
         self.scenario = scenario
         self.seed = training.seed
         # Two classes are told apart by one margin, as XGBoost does; more have one each.
@@ -184,7 +187,7 @@ class XGBoostSession:
             outputs = torch.from_numpy(self.margins(ensemble, _TEST))
             if self.scenario.classes == 2:  # margin m is the log odds of class 1: logits 0 and m
                 outputs = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
-            found += scores(outputs[None], self.test_y, self.scenario.task, self.parts)
+            found += scores(outputs[None], self.test_y, self.scenario.task, self.parts, self.own_metrics)
         return found
 
     def margins(self, ensemble: Ensemble, number: int) -> NDArray[np.float64]:
@@ -231,12 +234,3 @@ def _objective(classes: int) -> dict[str, Any]:
 def _flat(data: Dataset) -> Margins:
     width = math.prod(data.x.shape[1:])  # −1 fails without rows
     return np.ascontiguousarray(data.x.reshape(len(data), width), dtype=np.float32)
-
-
-def _import_xgboost() -> Any:
-    try:
-        return import_module("xgboost")
-    except ImportError as error:
-        raise MissingExtraError(
-            "The model 'xgboost' needs a package that is not installed: pip install 'fedvalue[xgboost]'"
-        ) from error

@@ -98,9 +98,9 @@ RULES: dict[str, Rule] = {
         ),
         Rule(
             "threshold",
-            "Only clients whose value is above zero with its whole 95 % interval are paid, in proportion to their "
+            "Only clients whose value is above zero with its whole 95% interval are paid, in proportion to their "
             "values.",
-            "no value is above zero with its whole 95 % interval",
+            "no value is above zero with its whole 95% interval",
             _threshold,
             needs_interval=True,
         ),
@@ -120,7 +120,7 @@ def half_widths(values: Values, level: float) -> Array | None:
 def policy(rule: Rule, pot: Decimal, step: Decimal, currency: str, least: Decimal) -> tuple[str, ...]:
     """The policy in plain words, sentence by sentence."""
     unit = f" {currency}" if currency else ""
-    sentences = [f"{pot:,f}{unit} are shared out by the rule {rule.name}. {rule.words}"]
+    sentences = [f"The pot of {pot:,f}{unit} is shared out by the rule {rule.name}. {rule.words}"]
     if least:
         whom = "Every client" if rule.weigh is _shift else "Every client that this rule pays"
         sentences.append(
@@ -128,7 +128,7 @@ def policy(rule: Rule, pot: Decimal, step: Decimal, currency: str, least: Decima
             "others in proportion."
         )
     sentences.append(
-        f"Amounts are multiples of {step}{unit} and add up to the pot; what rounding down leaves goes to the "
-        "largest remainders, between equal ones to the higher value and then to the client listed first."
+        f"Amounts are multiples of {step}{unit} and add up to the pot; what is left after rounding down goes to "
+        "the largest remainders. Ties go to the higher value, then to the client listed first."
     )
     return tuple(sentences)

@@ -62,27 +62,27 @@ class Stability:
 
 
 def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability:
-    """Draws values, applies the rule to each draw, and looks at the middle 95 % of every client's share."""
+    """Draws values, applies the rule to each draw, and looks at the middle 95% of every client's share."""
     if draws < 100:
         raise InputError(f"The range of a payout takes at least 100 draws. Got {draws}.")
     half = half_widths(values, LEVEL)
     if half is None:
-        said = f"The method {values.method} gives no interval, so nothing can be said about how firm these amounts are."
+        said = f"The method {values.method} gives no interval, so it is unknown how firm these amounts are."
         return Stability(said, 0, _SEED, False, 0.0, None, None)
     orders = _orders(values)
     if not half.any():
         said = (
-            "The values are exact for the trainings they rest on, so their estimation moves no amount. Training "
-            "again with other random numbers can; with replicates the audit says how far."
+            "The values are exact for these trainings, so there is no estimation error. Training again with other "
+            "random numbers would change them; with replicates the audit shows by how much."
         )
         return Stability(said, 0, _SEED, True, 0.0, None, orders)
     joint = values.covariance is not None
     weights, takes_part = rule.weigh(_drawn(values, draws), half)
     paid = takes_part.any(axis=1)
     nobody = 1 - float(paid.mean())
-    said = f"Ranges are the middle 95 % of {draws:,} payouts with values drawn from their uncertainty, seed {_SEED}."
+    said = f"Ranges are the middle 95% of {draws:,} payouts with values drawn from their uncertainty, seed {_SEED}."
     if not joint:
-        said += " Errors of different clients are taken as independent; this method does not tell."
+        said += " Errors of different clients are assumed to be independent, because this method does not say how they are related."
     if nobody:
         said += f" In {nobody:.1%} of the draws the rule pays nobody; these are left out."
     if not paid.any():

@@ -7,8 +7,8 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fedvalue._text import csv_text, markdown_text, one_line
 from fedvalue.payout._stability import LEVEL, Order
-from fedvalue.text import csv_text, markdown_text, one_line
 
 if TYPE_CHECKING:
     from fedvalue.payout import Payout
@@ -41,7 +41,7 @@ def as_markdown(payout: Payout) -> str:
         f"± {LEVEL:.0%}",
         "Share",
         f"Payout{unit}",
-        *(["Range 95 %"] if ranges else []),
+        *(["Range 95%"] if ranges else []),
         "Note",
     ]
     marks = ["---", *["---:"] * (len(head) - 2), "---"]
@@ -90,14 +90,14 @@ def doubtful_orders(payout: Payout, shown: Callable[[str], str] = one_line) -> l
     lines = []
     if equal:
         pairs = "; ".join(f"{shown(order.above)} and {shown(order.below)}" for order in equal[:_LISTED])
-        lines.append(f"Of the same value are {pairs}{_more(equal)}.")
+        lines.append(f"Equal in value: {pairs}{_more(equal)}.")
     if close:
         close.sort(key=lambda order: -order.wrong)
         chances = "; ".join(
             f"{shown(order.above)} above {shown(order.below)} {'at most ' if order.at_most else ''}{order.wrong:.0%}"
             for order in close[:_LISTED]
         )
-        lines.append(f"Orders in doubt, with the probability that they are wrong – {chances}{_more(close)}.")
+        lines.append(f"Orders in doubt (and how likely they are wrong): {chances}{_more(close)}.")
     # Of exact values this would be no news, and training noise, which may well turn them, is not in it.
     if len(close) + len(equal) < len(orders) and payout.guarantee != "exact":
         others = "Any other order" if lines else "The order"

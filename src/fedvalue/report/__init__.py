@@ -1,21 +1,74 @@
-"""Figures of experiments (`plots`) and the report of a run (`run`).
+"""The report of a run: facts first, then the same facts as a page or as Markdown.
 
-matplotlib is imported here and nowhere else, and only where a figure is drawn: pages are written without it.
+>>> from fedvalue.values import Values
+>>> values = Values([0.6, 0.3], ("a", "b"), "exact", 4, guarantee="exact")
+>>> print(as_markdown(gather(values)).splitlines()[0])
+# What the data of 2 clients is worth
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from fedvalue.report.plots import FigureSpec, draw, save
+from fedvalue._files import write_file
+from fedvalue.errors import InputError
+from fedvalue.estimators import guarantee_lines
+from fedvalue.report._facts import Facts, Terms, gather
+from fedvalue.report._markdown import as_markdown
+from fedvalue.report._page import as_html
+from fedvalue.report._trained import Absent
+from fedvalue.store import History, UtilityStore, read_history
+from fedvalue.values import Values
 
-__all__ = ["FigureSpec", "draw", "save"]
+__all__ = ["FORMATS", "Absent", "Facts", "Terms", "as_html", "as_markdown", "gather", "render", "report"]
+
+FORMATS: dict[str, Callable[[Facts], str]] = {"html": as_html, "md": as_markdown}
+"""What a report can be written as."""
+_ALSO = {"htm": "html", "markdown": "md", "": "html"}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fedvalue.report import plots
+def report(
+    values: Values,
+    path: str | PathLike[str],
+    *,
+    store: UtilityStore | str | PathLike[str] | None = None,
+    pot: Any = None,
+    currency: str = "",
+    rule: str | None = None,
+    format: str | None = None,
+) -> Path:
+    """Writes a report of values: one file that works offline; Markdown where its name ends in .md.
 
-    return getattr(plots, name)
+    With the `store` that the values were made with, it also shows what the trainings tell. A `pot` is shared out
+    by a `rule` (see `payout`); without one, payouts are in percent.
+    """
+    history: History | None = None
+    if isinstance(store, UtilityStore):
+        history = read_history(store, values)
+    elif store is not None:
+        with UtilityStore(store, create=False) as opened:
+            history = read_history(opened, values)
+    terms = Terms(None if pot is None else str(pot), currency, rule)
+    content = render(values, history, None, terms, format or Path(path).suffix)
+    with write_file(Path(path)) as file:
+        file.write(content)
+    return Path(path)
+
+
+def render(
+    values: Values,
+    history: History | Absent | None = None,
+    record: Mapping[str, Any] | None = None,
+    terms: Terms | None = None,
+    format: str = "html",
+    budget: int | None = None,
+) -> bytes:
+    """The report as the content of a file. `format` is html or md, or the ending of a file name."""
+    kind = format.lstrip(".").lower()
+    kind = _ALSO.get(kind, kind)
+    if kind not in FORMATS:
+        raise InputError(f"A report is written as {' or '.join(FORMATS)}. Got {kind!r}.")
+    return FORMATS[kind](gather(values, history, record, terms, guarantee_lines(values, budget))).encode()

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.errors import ScenarioError
+from fedvalue.scenarios._base import CLASSIFICATION, Dataset, Scenario
 from fedvalue.scenarios._changes import Party, Setting, riders
 from fedvalue.scenarios._checks import stream, unknown, whole
-from fedvalue.scenarios.base import CLASSIFICATION, Dataset, Scenario
-from fedvalue.scenarios.partition import PARTITIONS, Partition, Rows, parse, same, shares, subset
+from fedvalue.scenarios._partition import PARTITIONS, Partition, Rows, parse, same, shares, subset
 
 __all__ = ["Ask", "Parts", "Pool", "ScenarioEntry", "assemble"]
 
@@ -70,7 +70,8 @@ class ScenarioEntry:
     """A scenario and what a user must know before choosing it.
 
     `needs` are the data files (None: nothing to download); `partition` is the default, `natural` the
-    one that comes with the data; `clients` is the default number (None: the data says it).
+    one that comes with the data; `clients` is the default number (None: the data says it). `model` and
+    `training` are what suits the data where nothing else is asked for.
     """
 
     name: str
@@ -82,6 +83,13 @@ class ScenarioEntry:
     needs: tuple[str, ...] | None = None
     how: str = ""
     clients: int | None = 10
+    model: str = "mlp"
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def usual_partition(self) -> str:
+        """What a run uses where none is asked for: the data's own, or clients of different size."""
+        return self.natural or "size"
 
 
 def assemble(entry: ScenarioEntry, ask: Ask, spec: str, options: Mapping[str, Any]) -> Scenario:
@@ -159,7 +167,7 @@ def _check_options(
     known = list(dict.fromkeys(option for f in used if f is not None for option in _option_names(f)))
     for option in options:
         if option not in known:
-            raise unknown(f"option of scenario {name!r} with partition {spec!r}:", option, known)
+            raise unknown("option", option, known, f" of scenario {name!r} with partition {spec!r}:")
 
 
 def _check_needs(used: Sequence[str], classes: int) -> None:

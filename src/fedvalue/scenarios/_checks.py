@@ -5,24 +5,19 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable
-from difflib import get_close_matches
-from numbers import Integral, Real
+from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from fedvalue import _checks
 from fedvalue.errors import ScenarioError
 
 __all__ = ["flag", "number", "stream", "unknown", "whole"]
 
 
-def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """The value as an integer within its bounds."""
-    fine = isinstance(value, Integral) and not isinstance(value, bool)
-    if not fine or value < least or (most is not None and value > most):
-        upto = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ScenarioError(f"{name} must be a whole number {upto}. Got {value!r}.")
-    return int(value)
+whole = partial(_checks.whole, error=ScenarioError)
 
 
 def number(name: str, value: Any, least: float, most: float = math.inf, *, above: bool = False) -> float:
@@ -42,12 +37,13 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def unknown(kind: str, name: Any, known: Iterable[str]) -> ScenarioError:
+def unknown(kind: str, name: Any, known: Iterable[str], where: str = "") -> ScenarioError:
     """The error for a name that does not exist, with the nearest that do."""
     names = list(known)
-    near = get_close_matches(str(name), names, n=3, cutoff=0.4)
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return ScenarioError(f"Unknown {kind} {name!r}.{hint} There are: {', '.join(names) or 'none'}.")
+    hint = _checks.did_you_mean(name, names)
+    return ScenarioError(
+        f"Unknown {kind}{where} {name!r}. {hint}{kind.capitalize()}s: {', '.join(names) or 'none'}."
+    )
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:

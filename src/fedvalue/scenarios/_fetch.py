@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue._extras import need
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios import adult, mnist
 from fedvalue.scenarios._checks import unknown
@@ -42,7 +43,7 @@ def fetch(name: str, data_dir: str | PathLike[str] | None = None, *, unverified:
     With `unverified` content that is not the known one is kept nevertheless.
     """
     if name not in FETCHERS:
-        raise unknown("data set to fetch:", name, FETCHERS)
+        raise unknown("data set", name, FETCHERS, " to fetch:")
     folder = (cache_folder() if data_dir is None else Path(data_dir).expanduser()) / name
     contents = FETCHERS[name](folder)
     digests = {f"{file}.gz": sha256(content) for file, content in contents.items()}
@@ -73,13 +74,14 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _openml(name: str, version: int, folder: Path) -> Any:
-    from sklearn.datasets import fetch_openml
-
+    datasets = need("sklearn.datasets", f"Fetching {name}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one per attempt; the error below says it once
             # liac-arff is the parser that does not need pandas.
-            return fetch_openml(name, version=version, as_frame=False, parser="liac-arff", cache=False)
+            return datasets.fetch_openml(
+                name, version=version, as_frame=False, parser="liac-arff", cache=False
+            )
     except (OSError, ValueError) as error:
         raise ScenarioError(
             f"{name} could not be fetched from OpenML: {type(error).__name__}: {error}. Check the network "

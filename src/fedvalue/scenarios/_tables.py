@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import zipfile
 from collections.abc import Sequence
@@ -14,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.errors import MissingExtraError, ScenarioError
+from fedvalue._extras import need
+from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._sources import content_of
 
 __all__ = ["SUFFIXES", "Table", "kind", "numbers", "read_npz", "read_table", "stem"]
@@ -124,10 +124,7 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingExtraError(f"Reading {path} needs pyarrow: pip install pyarrow") from error
+    parquet = need("pyarrow.parquet", f"Reading {path}")
     try:
         table = parquet.read_table(path)
         return {str(name): _column(table.column(name).to_pylist()) for name in table.column_names}

@@ -11,8 +11,8 @@ from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._build import Ask, Parts, Pool
 from fedvalue.scenarios._checks import flag
 from fedvalue.scenarios._encode import Encoder
+from fedvalue.scenarios._partition import Rows
 from fedvalue.scenarios._sources import Files
-from fedvalue.scenarios.partition import Rows
 
 __all__ = ["COLUMNS", "HOW", "NEEDS", "NUMERIC", "build", "parse_rows"]
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue._extras import need
 from fedvalue.scenarios._build import Ask, Pool
 from fedvalue.scenarios._checks import stream
-from fedvalue.scenarios.partition import Rows, subset
+from fedvalue.scenarios._partition import Rows, subset
 
 __all__ = ["build"]
 
@@ -18,9 +19,8 @@ _TEST_SHARE = 0.25
 
 def build(ask: Ask) -> Pool:
     """A seeded, stratified quarter is the test set; pixels 0..16 become 0..1."""
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
+    datasets = need("sklearn.datasets", "The scenario 'digits'")
+    images, labels = datasets.load_digits(return_X_y=True)
     x = (images / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     y = labels.astype(np.int64)
     test = subset(y, round(_TEST_SHARE * len(y)), stream(ask.seed, "digits test"))

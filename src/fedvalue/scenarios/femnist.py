@@ -20,8 +20,8 @@ from fedvalue.errors import ScenarioError
 from fedvalue.scenarios import mnist
 from fedvalue.scenarios._build import Ask, Parts, Pool
 from fedvalue.scenarios._checks import stream, whole
+from fedvalue.scenarios._partition import Rows, by_owner
 from fedvalue.scenarios._sources import Files, folders, located, sha256
-from fedvalue.scenarios.partition import Rows, by_owner
 
 __all__ = ["HOW", "NEEDS", "build", "found"]
 

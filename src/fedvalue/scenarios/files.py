@@ -27,13 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.errors import ScenarioError
+from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._build import Ask, Parts, Pool
 from fedvalue.scenarios._checks import flag, unknown
 from fedvalue.scenarios._encode import Columns, Encoder
+from fedvalue.scenarios._partition import Rows
 from fedvalue.scenarios._sources import sha256
 from fedvalue.scenarios._tables import SUFFIXES, Table, kind, numbers, read_npz, read_table, stem
-from fedvalue.scenarios.base import CLASSIFICATION, REGRESSION
-from fedvalue.scenarios.partition import Rows
 
 __all__ = ["build"]
 
@@ -211,7 +211,7 @@ def _feature(name: str, tables: Sequence[Table], clients: int) -> NDArray[Any]:
         if bad.size:
             raise ScenarioError(
                 f"{table.path}, row {bad[0] + 1}: column {name!r} holds numbers, but here {str(cell[bad[0]])!r}; "
-                f"{bad.size} cells of this file are no numbers within float32. Fill them or leave these rows out."
+                f"{bad.size} cells of this file are not numbers within the range of float32. Fill them or leave these rows out."
             )
     return np.concatenate(parsed)
 
@@ -299,5 +299,5 @@ def _check_mixture(known: NDArray[Any]) -> None:
     if good.sum() > _MOST_CLASSES and not good.all():
         raise ScenarioError(
             f"The labels are {good.sum()} different numbers, and texts such as {str(known[~good][0])!r}. "
-            "Mend these rows, or say task=classification if each is a class."
+            "Fix these rows, or set task=classification if each is a class."
         )

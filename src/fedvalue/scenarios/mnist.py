@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._build import Ask, Pool
+from fedvalue.scenarios._partition import Rows
 from fedvalue.scenarios._sources import Files
-from fedvalue.scenarios.partition import Rows
 
 __all__ = ["HOW", "NEEDS", "build", "images", "read_idx"]
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._build import Ask, Parts, Pool
 from fedvalue.scenarios._checks import stream, whole
+from fedvalue.scenarios._partition import Rows, by_owner
 from fedvalue.scenarios._sources import Files
-from fedvalue.scenarios.partition import Rows, by_owner
 
 __all__ = ["HOW", "NEEDS", "PADDING", "UNKNOWN", "build", "tokens", "vocabulary_of"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedvalue.scenarios._build import Ask, Pool
 from fedvalue.scenarios._checks import number, stream, whole
-from fedvalue.scenarios.partition import Rows
+from fedvalue.scenarios._partition import Rows
 
 __all__ = ["build"]
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, cast
 
+from fedvalue._checks import did_you_mean
 from fedvalue.errors import InputError
-from fedvalue.trainers.base import Trainer
+from fedvalue.trainers._base import Closing, Located, Staged, Trainer
+from fedvalue.trainers._local import LocalTrainer, choose_device
+from fedvalue.trainers._speed import seconds_per_pass
 
-__all__ = ["TRAINERS", "make_trainer"]
+__all__ = [
+    "TRAINERS",
+    "Closing",
+    "LocalTrainer",
+    "Located",
+    "Staged",
+    "Trainer",
+    "choose_device",
+    "make_trainer",
+    "seconds_per_pass",
+]
 
 TRAINERS: dict[str, str] = {
-    "local": "fedvalue.trainers.local:LocalTrainer",
-    "flower": "fedvalue.trainers.flower:FlowerTrainer",
+    "local": "fedvalue.trainers._local:LocalTrainer",
+    "flower": "fedvalue.flower:FlowerTrainer",
     "ray": "fedvalue.trainers.ray:RayTrainer",
 }
 
@@ -24,12 +36,11 @@ def make_trainer(trainer: str | Trainer, **options: Any) -> Trainer:
         if options:
             raise InputError(
                 f"The options {', '.join(options)} go with the name of a trainer. Got a "
-                f"{type(trainer).__name__}, which was made before: give them there."
+                f"{type(trainer).__name__}, which already exists: pass them to its constructor."
             )
         return trainer
     if trainer not in TRAINERS:
-        near = get_close_matches(trainer, TRAINERS, n=1)
-        hint = f"Did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(trainer, TRAINERS)
         raise InputError(f"Unknown trainer {trainer!r}. {hint}Trainers: {', '.join(TRAINERS)}.")
     module, name = TRAINERS[trainer].split(":")
     return cast(Trainer, getattr(import_module(module), name)(**options))

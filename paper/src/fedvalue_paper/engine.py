@@ -1,0 +1,254 @@
+"""The engine: from an experiment to its rows. Games with few clients are enumerated once, then every method,
+budget and seed is answered from the store; what was finished before is not done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from fedvalue.games import FederatedGame, TableGame
+from fedvalue.run import methods, value
+from fedvalue.scenarios import Scenario, load_scenario
+from fedvalue.store import UtilityStore
+from fedvalue.training import Training
+from fedvalue.values import Values
+from fedvalue_paper.costs import Cost, CostFile, orders_trained
+from fedvalue_paper.effort import Meter, Silent, Watch, seconds_per_sample, work_of_game
+from fedvalue_paper.grid import GameSpec, Run, games_of, runs_of, text_of
+from fedvalue_paper.known import KnownGame
+from fedvalue_paper.measures import Finding, measured
+from fedvalue_paper.rows import Row, RowFile, columns_of, key_of
+from fedvalue_paper.spec import Experiment
+
+__all__ = ["ROWS", "Played", "play"]
+
+ROWS, STORE, COSTS = "rows.csv", "store.db", "costs.json"
+
+
+@dataclass(frozen=True)
+class Played:
+    """A game as it was played: what the manifest says about it."""
+
+    label: str
+    n: int
+    game_id: str
+    cost: Cost | None = None
+    scenario: Scenario | None = None
+
+
+@dataclass
+class _Table:
+    """A game at hand: what its runs are made on and held against."""
+
+    spec: GameSpec
+    game: TableGame | KnownGame
+    scenario: Scenario | None = None
+    averages: bool = False
+    metric: str = "utility"
+    truth: Values | None = None
+    cost: Cost | None = None
+
+
+def play(
+    experiment: Experiment,
+    out: Path,
+    folder: Path,
+    *,
+    data_dir: str | PathLike[str] | None = None,
+    device: str = "cpu",
+    watch: Watch | None = None,
+) -> tuple[list[Row], list[Played]]:
+    """Runs what is not there yet; returns all rows, with what they have in common over seeds, and the games.
+
+    Utilities go to one store in `out`, which all experiments share; rows go to `folder`.
+    """
+    watch = watch or Silent()
+    specs = games_of(experiment)
+    file = RowFile(folder / ROWS, columns_of(experiment, specs))
+    done = {key_of(row): row for row in file.read()}
+    file.write(list(done.values()))
+    costs = CostFile(out / COSTS)
+    rows, played = [], []
+    with ExitStack() as resources:
+        store = resources.enter_context(UtilityStore(out / STORE))
+        for number, spec in enumerate(specs, 1):
+            watch.game(number, len(specs), spec.label)
+            meter = Meter(watch, work_of_game(experiment, spec))
+            table = _set(spec, store, data_dir, device, meter)
+            new = _play_game(experiment, table, done, file, costs, device, meter)
+            rows += new
+            played.append(Played(spec.label, spec.n, table.game.id, table.cost, table.scenario))
+            meter.finish()
+    file.write(rows)
+    return with_variance(rows), played
+
+
+def with_variance(rows: Iterable[Row]) -> list[Row]:
+    """The rows, the first of its like with the variance over seeds of the values that they found: mean over clients.
+
+    It stands there once, so that a deviation over games is not one over copies of the same number.
+    """
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key_of({**row, "seed": None}), []).append(row)
+    result = []
+    for group in groups.values():
+        vectors = [list(map(float, row["values"].split())) for row in group if row.get("values")]
+        variance = float(np.var(vectors, axis=0, ddof=1).mean()) if len(vectors) > 1 else None
+        if vectors and group[0]["budget"] == 1 << group[0]["n"]:  # everything is evaluated, whatever the seed
+            variance = 0.0
+        result += [{**row, "variance": None if number else variance} for number, row in enumerate(group)]
+    return result
+
+
+def _set(
+    spec: GameSpec, store: UtilityStore, data_dir: str | PathLike[str] | None, device: str, meter: Meter
+) -> _Table:
+    """Reads the data and makes the game."""
+    if "table" in spec.settings:
+        return _Table(spec, TableGame(spec.settings["table"], spec.get("names")))
+    meter.watch.stage("reading the data")
+    seed = int(spec.get("seed", 0))
+    scenario = load_scenario(
+        spec.settings["scenario"],
+        clients=spec.n,
+        partition=spec.get("partition"),
+        samples=spec.get("samples"),
+        test_size=spec.get("test_size"),
+        seed=seed,
+        data_dir=data_dir,
+        **spec.options,
+    )
+    training = Training(**spec.training, seed=seed)
+    game = FederatedGame(
+        scenario, spec.get("model", "mlp"), training, metric=spec.get("metric"), device=device
+    )
+    game.follow(meter.watch.stage)
+    meter.sizes = [len(data) for data in scenario.clients]
+    meter.per_sample = seconds_per_sample(spec)
+    return _Table(spec, KnownGame(game, store, meter.trained), scenario, game.averages, game.metric)
+
+
+def _play_game(
+    experiment: Experiment,
+    table: _Table,
+    done: Mapping[tuple[str, ...], Row],
+    file: RowFile,
+    costs: CostFile,
+    device: str,
+    meter: Meter,
+) -> list[Row]:
+    rows: list[Row] = []
+    exact = table.spec.n <= experiment.exact_up_to
+    for run in runs_of(experiment, table.spec.n):
+        frame = _frame(experiment, table, run)
+        row = done.get(key_of(frame))
+        if row is None:
+            if table.truth is None and exact:  # enumerates the game, unless the store knows it
+                meter.watch.stage("all coalitions")
+                table.truth = value(table.game, "exact")
+            if table.cost is None and isinstance(table.game, KnownGame):
+                meter.watch.stage("measuring the cost of a training")
+                table.cost = costs.of(table.game.game, device)
+            meter.watch.stage(run.label if run.budget is None else f"{run.label}, γ = {run.budget}")
+            row = {**dict.fromkeys(file.columns), **frame, **_run(table, run, exact)}
+            file.append([row])
+        rows.append(row)
+        meter.ran(run.method)
+    if table.cost is None and isinstance(table.game, KnownGame):
+        table.cost = costs.of(table.game.game, device)  # all rows were there: for the manifest
+    return rows
+
+
+def _frame(experiment: Experiment, table: _Table, run: Run) -> Row:
+    """What is known of a row before its run."""
+    spec = table.spec
+    sizes = None if table.scenario is None else [len(data) for data in table.scenario.clients]
+    return {
+        "experiment": experiment.name,
+        "scale": experiment.scale,
+        "variant": experiment.variant or None,
+        "game": spec.label,
+        "game_id": table.game.id,
+        "scenario": "table" if table.scenario is None else table.scenario.name,
+        "partition": None if table.scenario is None else table.scenario.details.get("partition"),
+        "model": None if table.scenario is None else spec.get("model", "mlp"),
+        "n": spec.n,
+        "samples": None if sizes is None else round(sum(sizes) / len(sizes)),
+        "game_seed": int(spec.get("seed", 0)),
+        "metric": table.metric,
+        "method": run.method,
+        "label": run.label,
+        "options": text_of(run.options) or None,
+        "budget": run.budget,
+        "seed": run.seed,
+        "expected": _text(run.expected) if run.expected else None,
+        **spec.options,
+        **run.options,
+    }
+
+
+def _run(table: _Table, run: Run, exact: bool) -> Row:
+    """The rest of the row: what the run found, and what it cost."""
+    reason = _why_not(table, run, exact)
+    if reason:
+        return {"applicable": False, "reason": reason}
+    game = table.game
+    if isinstance(game, KnownGame):
+        game.asked.clear()
+    values = value(game, run.method, run.budget, run.seed, **run.options)
+    gain = None if table.truth is None else float(table.truth.mean.sum())
+    return {
+        "applicable": True,
+        **measured(Finding(run, values, table.truth, gain, table.scenario)),
+        **_times(table, run, values),
+        "values": _text(values.mean.tolist()),
+    }
+
+
+def _why_not(table: _Table, run: Run, exact: bool) -> str:
+    """Why a method does not apply to a game; nothing where it does."""
+    method = next(method for method in methods() if method.name == run.method)
+    n = table.spec.n
+    if method.view and not table.averages:
+        return "gradient methods need clients whose updates are averaged"
+    if method.guarantee == "exact" and not exact and table.scenario is not None:
+        return f"all 2^{n} coalitions would have to be trained"
+    needs = method.minimum(n, run.options)
+    if run.budget is not None and run.budget < needs:
+        return f"needs a budget of at least {needs}"
+    return ""
+
+
+def _times(table: _Table, run: Run, values: Values) -> Row:
+    """Trainings, the paper's time and ours. Perm-Shapley trains every prefix of all orders, none of them twice.
+
+    A gradient method takes one recorded run and its evaluations, which is what was measured.
+    """
+    permutes = run.method == "exact-perm"
+    row: Row = {
+        "trainings": orders_trained(table.spec.n) if permutes else values.evaluations,
+        "extrapolated": permutes,
+        "wall_seconds": values.seconds,
+        "paper_seconds": None,
+    }
+    if not isinstance(table.game, KnownGame) or table.cost is None:
+        return row
+    sizes = [len(data) for data in table.game.game.scenario.clients]
+    if permutes:
+        row["paper_seconds"] = table.cost.of_all_orders(sizes)
+    elif table.game.asked:
+        row["paper_seconds"] = table.cost.of(table.game.asked, sizes)
+    else:
+        row["paper_seconds"] = values.seconds
+    return row
+
+
+def _text(numbers: Iterable[float]) -> str:
+    return " ".join(f"{number:.10g}" for number in numbers)

@@ -1,0 +1,102 @@
+"""What an experiment leaves in its folder: the table, the figures and the manifest beside the rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedvalue.errors import InputError
+from fedvalue_paper.engine import ROWS, Played
+from fedvalue_paper.files import write_whole
+from fedvalue_paper.manifest import MANIFEST, manifest
+from fedvalue_paper.rows import Row
+from fedvalue_paper.spec import Experiment
+from fedvalue_paper.tables import Part, aggregated, markdown, parts_of, table_csv
+
+__all__ = ["Notes", "Published", "begin", "draw_figures", "forget_empty", "publish"]
+
+_TABLE = ("table.csv", "table.md")
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What the manifest says besides what was played."""
+
+    device: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was written."""
+
+    lines: Sequence[Row]
+    parts: Sequence[Part]
+    files: Sequence[Path]
+    manifest: Mapping[str, Any]
+
+
+def begin(experiment: Experiment, folder: Path, notes: Notes, fresh: bool) -> None:
+    """Makes the folder and says in it what is run there; `fresh`: what an earlier run left is removed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            figures = [f"{given['name']}.{kind}" for given in experiment.figures for kind in ("png", "svg")]
+            for name in (ROWS, *_TABLE, *figures):
+                (folder / name).unlink(missing_ok=True)
+        _write_json(manifest(experiment, (), notes.device, notes.command, 0.0, False), folder / MANIFEST)
+    except OSError as error:
+        raise InputError(f"Cannot write to {folder}: {error.strerror}.") from error
+
+
+def forget_empty(folder: Path) -> None:
+    """Leaves no trace of a run that failed before its first row, so that it can simply be repeated."""
+    rows = folder / ROWS
+    with suppress(OSError):  # where nothing can be removed, the error that led here is the one to tell
+        if rows.exists() and len(rows.read_text(encoding="utf-8").splitlines()) > 1:
+            return
+        for path in (rows, folder / MANIFEST):
+            path.unlink(missing_ok=True)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def publish(
+    experiment: Experiment,
+    rows: Sequence[Row],
+    played: Sequence[Played],
+    folder: Path,
+    notes: Notes,
+    seconds: float,
+) -> Published:
+    """Writes the table, the figures and the manifest beside the rows."""
+    lines = aggregated(rows, experiment.table)
+    parts = parts_of(lines, experiment.table)
+    (folder / _TABLE[0]).write_text(table_csv(lines), encoding="utf-8")
+    (folder / _TABLE[1]).write_text(markdown(experiment, parts), encoding="utf-8")
+    figures = draw_figures(experiment, rows, folder)
+    record = manifest(experiment, played, notes.device, notes.command, seconds, True)
+    _write_json(record, folder / MANIFEST)
+    files = [folder / name for name in (ROWS, *_TABLE)]
+    return Published(lines, parts, [*files, *figures, folder / MANIFEST], record)
+
+
+def draw_figures(experiment: Experiment, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Every figure as PNG and SVG; one for which there is nothing to show is left out."""
+    from fedvalue_paper.figures.plots import FigureSpec, NothingToShow, draw, save
+
+    paths: list[Path] = []
+    for given in experiment.figures:
+        settings: dict[str, Any] = {k: tuple(v) if k == "panels" else v for k, v in given.items()}
+        spec = FigureSpec(**settings)
+        with suppress(NothingToShow):
+            paths += save(draw(spec, rows), folder / spec.name)
+    return paths
+
+
+def _write_json(data: Any, path: Path) -> None:
+    write_whole(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")

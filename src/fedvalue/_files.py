@@ -1,0 +1,58 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from fedvalue.errors import InputError
+
+__all__ = ["json_ready", "json_text", "write_file", "write_json"]
+
+
+@contextmanager
+def write_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears under its name when it is complete, and not before."""
+    special = path.exists() and not path.is_file()  # /dev/stdout, a pipe: written to, never replaced
+    draft = path if special else path.with_name(f".{path.name[:64]}.{os.getpid()}.part")
+    try:
+        with draft.open("wb") as file:
+            yield file
+        if not special:
+            draft.replace(path)
+    except OSError as error:
+        raise InputError(f"Cannot write {path}: {error.strerror}.") from error
+    finally:
+        if not special:
+            draft.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """The data as JSON, whole or not at all."""
+    with write_file(path) as file:
+        file.write(json_text(data).encode() + b"\n")
+
+
+def json_text(data: Any) -> str:
+    """JSON for people and machines; nan and infinity, which it does not know, become null.
+
+    >>> json_text({"share": math.nan}).split()
+    ['{', '"share":', 'null', '}']
+    """
+    return json.dumps(json_ready(data), indent=2, ensure_ascii=False, allow_nan=False, default=repr)
+
+
+def json_ready(data: Any) -> Any:
+    """The same as JSON can hold it: lists instead of arrays, None instead of nan and infinity."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {key: json_ready(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [json_ready(value) for value in data]
+    return json_ready(data.tolist()) if hasattr(data, "tolist") else data  # numbers and arrays of NumPy

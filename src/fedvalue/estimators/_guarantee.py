@@ -1,0 +1,28 @@
+"""How far values can be trusted, in words."""
+
+from __future__ import annotations
+
+from fedvalue.estimators._method import UNSTATED
+from fedvalue.values import Values
+
+__all__ = ["guarantee_lines"]
+
+_GUARANTEES = {
+    "exact": "Exact: these are the Shapley values of the game.",
+    "unbiased": "Unbiased: right on average over seeds; a single run deviates, and a larger budget deviates less.",
+    "biased": "Biased: an approximation with a systematic error that no number of seeds averages out.",
+    UNSTATED: "The method states no guarantee.",
+}
+
+
+def guarantee_lines(values: Values, budget: int | None = None) -> list[str]:
+    """How far these values can be trusted, in words. `budget` is the one that was asked for."""
+    everything = values.evaluations == 1 << values.n
+    lines = [_GUARANTEES.get(values.guarantee, "What the method guarantees is not recorded.")]
+    if values.notes and values.guarantee != "exact":
+        lines = [*([] if values.notes[0].startswith("Not unbiased") else lines), *values.notes]
+    if everything and budget is not None and values.guarantee == "exact":
+        lines.append("The budget covers all coalitions, so nothing had to be estimated.")
+    elif values.stderr is None and values.guarantee != "exact":
+        lines.append("No ±: there is no valid standard error for this method at this budget.")
+    return lines

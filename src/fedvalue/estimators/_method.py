@@ -1,0 +1,83 @@
+"""What a user must know about an estimator before choosing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, getdoc, signature
+from typing import Any
+
+from fedvalue.errors import MethodError
+from fedvalue.estimators._plan import Plan
+from fedvalue.values import Estimate
+
+__all__ = ["UNSTATED", "Method", "own_method"]
+
+UNSTATED = "unstated"
+"""The guarantee of a method that says nothing about it."""
+_GUARANTEES = ("exact", "unbiased", "biased", UNSTATED)
+
+
+def _any_budget(n: int, options: Mapping[str, Any]) -> int:
+    return 1
+
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator and what a user must know before choosing it.
+
+    `guarantee` is exact, unbiased, biased or unstated. `minimum(n, options)` is the smallest budget it works with.
+    A method whose plan is `fixed` is run as it is whatever the budget; the others become exact when the budget
+    covers all 2**n coalitions.
+
+    Gradient methods have no `plan` but a `view`: a function of the games on one recorded training, which
+    only federated games offer. That training is all they cost, whatever the budget.
+
+    A plan that `uses_known` takes utilities that are in the store anyway, as `known`: a mapping from
+    coalitions to utilities and the variances of their errors, given by the run and not by the user.
+    """
+
+    name: str
+    plan: Callable[..., Plan] | None
+    description: str = ""
+    guarantee: str = UNSTATED
+    reference: str = ""
+    minimum: Callable[[int, Mapping[str, Any]], int] = _any_budget
+    fixed: bool = False
+    view: Callable[..., Estimate] | None = None
+    uses_known: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.plan is None) == (self.view is None):
+            raise MethodError(f"A method has either a plan or a view. {self.name!r} has both or neither.")
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise MethodError(f"A method needs a name. Got {self.name!r}.")
+        if not callable(self.function) or not callable(self.minimum):
+            raise MethodError(
+                f"The plan of {self.name!r} must be a generator function, and its minimum a function of (n, options)."
+            )
+        if self.guarantee not in _GUARANTEES:
+            raise MethodError(
+                f"The guarantee of {self.name!r} must be one of {', '.join(_GUARANTEES)}. Got {self.guarantee!r}."
+            )
+
+    @property
+    def function(self) -> Callable[..., Plan] | Callable[..., Estimate]:
+        """The plan or the view."""
+        function = self.plan or self.view
+        assert function is not None
+        return function
+
+    @property
+    def options(self) -> list[str]:
+        """The names of the method's options: the keyword-only parameters of its function."""
+        parameters = signature(self.function).parameters.values()
+        names = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
+        return [name for name in names if not (self.uses_known and name == "known")]
+
+
+def own_method(plan: Callable[..., Plan]) -> Method:
+    """The description of a plan that comes without one: its name and the first line of its docstring."""
+    function = getattr(plan, "func", plan)  # of a functools.partial
+    name = getattr(function, "__name__", type(plan).__name__).replace("_", "-")
+    return Method(name, plan, (getdoc(function) or "").partition("\n")[0], fixed=True)

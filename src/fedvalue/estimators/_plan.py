@@ -1,0 +1,21 @@
+"""The contract between estimators and whoever evaluates coalitions for them.
+
+A plan is a generator: it yields a list of coalitions, is sent their utilities as an array in the same
+order, and in the end returns its estimate. What is asked together is trained together. It never trains,
+reads no files and no clock, and draws randomness only from the generator it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.values import Estimate
+
+__all__ = ["Plan"]
+
+Plan: TypeAlias = Generator[Sequence[int], NDArray[np.float64], Estimate]
+"""What an estimator is: yields coalitions as bitmasks, is sent their utilities, returns its estimate."""

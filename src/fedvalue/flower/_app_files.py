@@ -1,0 +1,161 @@
+"""The Flower app that `fedvalue flower init` writes: three short files that a consortium fills in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from fedvalue.errors import InputError
+
+__all__ = ["DEFAULTS", "toml_value", "write_app"]
+
+Value = str | int | float | bool
+
+# key → default, comment; also what `flwr run --run-config` may change (it takes no other keys)
+DEFAULTS: dict[str, tuple[Value, str]] = {
+    "clients": (4, "how many SuperNodes take part: the run waits for all of them"),
+    "method": ("surrogate", "see `fedvalue methods`; exact where the budget covers all coalitions"),
+    "budget": (0, "coalitions to train at most; 0: the method's default"),
+    "replicates": (1, "trainings of each coalition, with other random numbers; their mean counts"),
+    "model": ("mlp", "mlp, cnn, linear, text-mean, lstm, or pass a factory to both apps"),
+    "rounds": (4, "rounds of the federation"),
+    "epochs": (4, "epochs of a client in a round"),
+    "batch": (32, "rows in a minibatch"),
+    "rate": (0.01, "learning rate"),
+    "optimizer": ("adam", "adam or sgd"),
+    "momentum": (0.0, "of sgd"),
+    "algorithm": ("fedavg", "fedavg, fedprox or fedsgd"),
+    "mu": (0.0, "of fedprox"),
+    "seed": (0, "everything random follows from it"),
+    "metric": ("", "accuracy, loss, auc, …; empty: accuracy, or r2 for a regression"),
+    "evaluate": ("server", "server: on its test set; nodes: on the rows that each node holds out"),
+    "missing": ("refuse", "when clients stay away: refuse, or use-known to value those who answer"),
+    "deadline": (600.0, "seconds that a round may take before a silent node is left out"),
+    "patience": (120.0, "seconds to wait for nodes at the start, and for lost ones to come back"),
+    "message-mb": (64, "models in one message at most, in MB"),
+    "memory-mb": (1024.0, "models held by the server at once, in MB"),
+    "out": ("fedvalue-results", "folder of values and report, seen from where the SuperLink was started"),
+    "store": ("", "file that keeps every training; empty: store.db in `out`"),
+    "task": ("classification", "classification or regression"),
+    "classes": (10, "of a classification; 0 for a regression"),
+    "test": ("test.npz", "the server's test rows, arrays x and y; unused with evaluate = nodes"),
+}
+
+_PYPROJECT = """\
+# A valuation as a Flower app. Start it with: flwr run . NAME-OF-YOUR-SUPERLINK --stream
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{name}"
+version = "1.0.0"
+description = "What is each data provider of this federation worth?"
+license = "Apache-2.0"
+dependencies = ["fedvalue[flower]"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+
+[tool.flwr.app]
+publisher = "consortium"
+fab-include = ["valuation/**/*.py"]
+
+[tool.flwr.app.components]
+serverapp = "valuation.server_app:app"
+clientapp = "valuation.client_app:app"
+
+[tool.flwr.app.config]
+{config}
+"""
+
+_CLIENT = '''\
+"""The side of a data provider. It runs in this party's own process; its rows never leave it."""
+
+import numpy as np
+from flwr.app import Context
+
+from fedvalue.flower import Party, client_app
+from fedvalue.scenarios import Dataset
+
+
+def load(context: Context) -> Party:
+    """This party's rows. Change this to read them from wherever they are.
+
+    As written: an .npz file with x and y, and x_held_out and y_held_out where the nodes evaluate. Each
+    SuperNode is started with: --node-config 'partition-id=0 name="Hospital A" data="/path/to/rows.npz"'
+    """
+    node = context.node_config
+    with np.load(str(node["data"]), allow_pickle=False) as file:
+        train = Dataset(file["x"], file["y"])
+        held_out = Dataset(file["x_held_out"], file["y_held_out"]) if "x_held_out" in file else None
+    return Party(train, held_out, str(node.get("name", "")), int(node.get("partition-id", -1)))
+
+
+app = client_app(load)
+'''
+
+_SERVER = '''\
+"""The side of the operator: asks the nodes to train coalitions, and values them."""
+
+import numpy as np
+from flwr.app import Context
+
+from fedvalue.flower import Task, server_app
+from fedvalue.scenarios import Dataset
+
+
+def load(context: Context) -> Task:
+    """The task, and the test rows unless the nodes hold them out."""
+    config = context.run_config
+    test = None
+    if config["evaluate"] == "server":
+        with np.load(str(config["test"]), allow_pickle=False) as file:
+            test = Dataset(file["x"], file["y"])
+    return Task(str(config["task"]), int(config["classes"]), test)
+
+
+app = server_app(load, own_settings=("task", "classes", "test"))
+'''
+
+
+def write_app(folder: Path, settings: Mapping[str, Value] | None = None) -> list[Path]:
+    """Writes a ready Flower app; files that are there already are left alone and refused."""
+    unknown = sorted(set(settings or {}) - set(DEFAULTS))
+    if unknown:
+        raise InputError(f"Unknown settings {unknown}. Settings: {', '.join(DEFAULTS)}.")
+    config = "\n".join(
+        f"{key} = {toml_value((settings or {}).get(key, default))}  # {comment}"
+        for key, (default, comment) in DEFAULTS.items()
+    )
+    name = re.sub(r"[^a-z0-9-]+", "-", folder.resolve().name.lower()).strip("-") or "valuation"
+    files = {
+        "pyproject.toml": _PYPROJECT.format(name=name, config=config),
+        "valuation/__init__.py": '"""A valuation as a Flower app."""\n',
+        "valuation/client_app.py": _CLIENT,
+        "valuation/server_app.py": _SERVER,
+    }
+    there = [str(folder / file) for file in files if (folder / file).exists()]
+    if there:
+        raise InputError(f"There is a {there[0]} already. Choose another folder, or remove it.")
+    try:
+        for file, text in files.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"Cannot write to {folder}: {error.strerror}.") from error
+    return [folder / file for file in files]
+
+
+def toml_value(value: Value) -> str:
+    """A setting as TOML writes it.
+
+    >>> toml_value("a \\"b\\""), toml_value(True), toml_value(0.1)
+    ('"a \\\\"b\\\\""', 'true', '0.1')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return repr(value)

@@ -1,0 +1,214 @@
+"""The client's side: a Flower ClientApp that trains stacks of models on this party's own data.
+
+It answers three kinds of messages and no others. Only parameters, sizes and fingerprints leave it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from logging import ERROR
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+from flwr.common import log
+
+from fedvalue.errors import FedvalueError, InputError, MissingExtraError
+from fedvalue.flower._arrays import from_arrays, joined, to_arrays
+from fedvalue.flower._packing import learner_digest
+from fedvalue.flower._reports import ClientReport, PartialScenario
+from fedvalue.flower._wire import (
+    ARRAYS,
+    CONFIG,
+    EVALUATE,
+    METRICS,
+    PROTOCOL,
+    QUERY,
+    TRAIN,
+    ConfigRecord,
+    Message,
+    MetricRecord,
+    RecordDict,
+    WireError,
+    count_in,
+    from_record,
+    settings_of,
+    shapes_of,
+    to_record,
+)
+from fedvalue.learners import make_learner
+from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.training import Learner, Session, Training, later_rounds
+
+__all__ = ["Party", "add_to", "answer", "client_app"]
+
+
+@dataclass(frozen=True)
+class Party:
+    """What one node has: rows to train on, rows held out for evaluation (if any), and who it is.
+
+    `position` is its number among the clients, −1 where it has none and the name decides.
+    """
+
+    train: Dataset
+    held_out: Dataset | None = None
+    name: str = ""
+    position: int = -1
+
+
+def client_app(
+    load: Callable[[Context], Party], model: str | Callable[..., Any] | None = None, device: str = "cpu"
+) -> ClientApp:
+    """A ClientApp for valuations: `load` gives this node's data, `model` is the model that it agrees to train.
+
+    None takes the name in the run configuration. Flower starts the app anew for every message, so `load`
+    should read this node's own rows and no more.
+    """
+    app = ClientApp()
+    add_to(app, load, model, device)
+    return app
+
+
+def add_to(
+    app: ClientApp,
+    load: Callable[[Context], Party],
+    model: str | Callable[..., Any] | None = None,
+    device: str = "cpu",
+) -> None:
+    """Teaches an existing ClientApp to take part in valuations, beside what it does already."""
+    # A process ends with every message, and would spend half a second on looking for garbage.
+    atexit.register(gc.freeze)
+
+    def handle(message: Message, context: Context) -> Message:
+        try:
+            wanted = model or str(context.run_config["model"])
+            content = answer(message, load(context), wanted, device)
+        except Exception as error:
+            log(ERROR, "This node cannot answer %s", message.metadata.message_type, exc_info=error)
+            raise _without_rows(error) from None
+        return Message(content, reply_to=message)
+
+    for register, kind in ((app.query, QUERY), (app.train, TRAIN), (app.evaluate, EVALUATE)):
+        register(kind.split(".")[1])(handle)
+
+
+def _without_rows(error: Exception) -> Exception:
+    """What the server may be told of an error: Flower sends its text, which may quote rows or paths of this party."""
+    told = type(error) in (InputError, WireError, MissingExtraError)
+    return error if told else FedvalueError(f"{type(error).__name__}; the log of this node says more")
+
+
+def answer(
+    message: Message, party: Party, model: str | Callable[..., Any] | Learner, device: str = "cpu"
+) -> RecordDict:
+    """What this party replies."""
+    config = settings_of(message.content)
+    if config.get("protocol") != PROTOCOL:
+        raise InputError(
+            f"This node speaks protocol {PROTOCOL} of fedvalue; the server sent {config.get('protocol')!r}. "
+            "Install the same release on both sides."
+        )
+    kind = message.metadata.message_type
+    if kind == QUERY:
+        return RecordDict({CONFIG: _report(party, config).to_record()})
+    with _no_collecting():  # not before: torch takes a second to import, and a query does without
+        learner = make_learner(model)
+    scenario = _scenario(party, config, kind)
+    training = Training(**json.loads(str(config["training"])))
+    _check(scenario, learner, config)
+    session = learner.session(scenario, training, device, None)
+    reply = {key: config[key] for key in ("protocol", "game", "round", "rows")}
+    if kind == EVALUATE:
+        records = _evaluated(session, message.content, config, len(scenario.test))
+    else:
+        records = _trained(session, message.content, config, scenario, training)
+    return RecordDict({**records, CONFIG: ConfigRecord(reply)})
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """For imports: they leave no garbage, and the collector would go through all that they make several times."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def _report(party: Party, config: Mapping[str, Any]) -> ClientReport:
+    # As it will be used: what a scenario makes of the arrays has the fingerprint that counts.
+    held_out = party.held_out if party.held_out is not None and len(party.held_out) else None
+    if "task" in config:
+        scenario = _scenario(party, config, QUERY)
+        own, held_out = scenario.clients[0], scenario.test if held_out else None
+    else:
+        own, held_out = _plain(party.train), _plain(held_out) if held_out else None
+    return ClientReport(
+        len(own),
+        own.fingerprint,
+        tuple(own.x.shape[1:]),
+        party.position,
+        party.name,
+        len(held_out) if held_out else 0,
+        held_out.fingerprint if held_out else "",
+    )
+
+
+def _plain(data: Dataset) -> Dataset:
+    """Whole numbers as int64, others as float32: the arrays that a Scenario keeps."""
+    kinds = (np.int64 if array.dtype.kind in "iub" else np.float32 for array in (data.x, data.y))
+    x, y = (np.ascontiguousarray(array, kind) for array, kind in zip((data.x, data.y), kinds, strict=True))
+    return Dataset(x, y)
+
+
+def _scenario(party: Party, config: Mapping[str, Any], kind: str) -> Scenario:
+    """The game as this node sees it: itself, measured on what it holds out."""
+    test = party.held_out
+    if kind == EVALUATE and (test is None or not len(test)):
+        raise InputError("This node holds no rows out, so it cannot evaluate.")
+    if test is None or not len(test):
+        test = Dataset(party.train.x[:2], party.train.y[:2])
+    task, classes = str(config["task"]), count_in(config, "classes")
+    return PartialScenario(
+        "node", (party.train,), ("node",), test, task, classes, count_in(config, "vocabulary")
+    )
+
+
+def _check(scenario: Scenario, learner: Learner, config: Mapping[str, Any]) -> None:
+    if scenario.clients[0].fingerprint != config["data"]:
+        raise InputError("The data of this node is not what it was when the valuation began.")
+    if learner_digest(learner) != config["learner"]:
+        raise InputError(
+            f"The server wants another model than this node has agreed to ({dict(learner.identity())}). "
+            "Set the same model on both sides."
+        )
+
+
+def _trained(
+    session: Session, content: RecordDict, config: Mapping[str, Any], scenario: Scenario, training: Training
+) -> dict[str, Any]:
+    like, rows, t = session.initial(), count_in(config, "rows", 1), count_in(config, "round", 1)
+    arrays = from_record(content, shapes_of(to_arrays(like), rows))
+    trained = session.local(from_arrays(arrays, like), [0] * rows, t)
+    if config["alone"]:  # this was the first round of the coalition of this client; the others follow
+        last = later_rounds(session, scenario, training.rounds, [1], trained, {0: 0})
+        trained = joined([trained, last])
+    return {ARRAYS: to_record(to_arrays(trained))}
+
+
+def _evaluated(
+    session: Session, content: RecordDict, config: Mapping[str, Any], held_out: int
+) -> dict[str, Any]:
+    like, rows = session.initial(), count_in(config, "rows", 1)
+    arrays = from_record(content, shapes_of(to_arrays(like), rows))
+    measured = session.evaluate(from_arrays(arrays, like))
+    columns: dict[str, Any] = {name: [metrics[name] for metrics in measured] for name in measured[0]}
+    return {METRICS: MetricRecord({**columns, "num-examples": held_out})}

@@ -1,0 +1,171 @@
+"""Evaluation at the nodes: every model is measured on the rows that each node holds out, in one message round.
+
+Means are weighted by the numbers of held-out rows. For accuracy, loss and errors per row that is exactly the
+metric on all held-out rows together; for the others (F1, AUC, R², balanced accuracy) it is their mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedvalue.errors import InputError, UnavailableError
+from fedvalue.flower._arrays import Arrays, rows_of
+from fedvalue.flower._messages import Failure
+from fedvalue.flower._nodes import Nodes
+from fedvalue.flower._packing import Models, Stacks, num_examples
+from fedvalue.flower._wire import (
+    EVALUATE,
+    METRICS,
+    MetricRecord,
+    RecordDict,
+    WireError,
+    count_in,
+    metrics_of,
+)
+from fedvalue.learners.metrics import METRICS as METRICS_OF
+
+__all__ = ["Measure", "ModelsAtNodes", "StacksAtNodes", "weighted"]
+
+Measure = Callable[[Nodes, Arrays], list[dict[str, float]]]
+"""The metrics of every model; an UnavailableError where a node that is needed does not measure."""
+
+_SUMS = frozenset({"correct"})  # metrics that count rows: they are added up, not averaged
+# What apps call their metrics, and what we call them.
+_USUAL_NAMES = {"eval_acc": "accuracy", "eval_loss": "loss", "accuracy": "accuracy", "loss": "loss"}
+
+
+@dataclass(frozen=True)
+class StacksAtNodes:
+    """By our own client app, at all nodes with held-out rows."""
+
+    stacks: Stacks
+
+    def __call__(self, nodes: Nodes, models: Arrays) -> list[dict[str, float]]:
+        held_out = {i: r.held_out for i, r in enumerate(nodes.roster.reports) if r.held_out}
+        clients, contents, sizes = [], [], []
+        for client in held_out:
+            for size, content in self.stacks.pack(models, client, 0):
+                clients.append(client)
+                contents.append(content)
+                sizes.append(size)
+        measured: dict[int, list[dict[str, float]]] = {client: [] for client in held_out}
+        answers = nodes.ask(EVALUATE, clients, contents, 0)
+        for client, size, answer in zip(clients, sizes, answers, strict=True):
+            measured[client] += self._read(nodes, client, size, answer)
+        if missing := {c: nodes.lost[c].reason for c in held_out if len(measured[c]) != rows_of(models)}:
+            raise UnavailableError(
+                f"Models could not be measured: client {min(missing)} {missing[min(missing)]}.",
+                tuple(missing),
+                missing,
+            )
+        return weighted(measured, held_out)
+
+    def _read(
+        self, nodes: Nodes, client: int, rows: int, answer: RecordDict | Failure
+    ) -> list[dict[str, float]]:
+        if not isinstance(answer, Failure):
+            try:
+                self.stacks.check(answer, 0)
+                held_out = nodes.roster.reports[client].held_out
+                return _columns(answer, tuple(METRICS_OF[self.stacks.scenario.task]), rows, held_out)
+            except WireError as error:
+                answer = Failure(str(error))
+        nodes.lose(client, answer, 0)
+        return []
+
+
+def _columns(content: RecordDict, names: Sequence[str], rows: int, held_out: int) -> list[dict[str, float]]:
+    record = metrics_of(content)
+    if count_in(record, "num-examples") != held_out:
+        raise WireError(f"measured on {record['num-examples']} rows; before, it held out {held_out}")
+    columns = {}
+    for name in names:
+        column = record.get(name)
+        if not isinstance(column, list) or len(column) != rows:
+            raise WireError(f"sent no {name} for each of {rows} models")
+        if not all(isinstance(number, float) and math.isfinite(number) for number in column):
+            raise WireError(f"sent numbers that are not finite as {name}")
+        columns[name] = column
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+@dataclass(frozen=True)
+class ModelsAtNodes:
+    """By an app's own evaluate function, at every node. `names` says what it calls accuracy and loss.
+
+    `sizes` are the numbers of examples that clients measure on; they must not change any more.
+    """
+
+    models: Models
+    names: Mapping[str, str] | None = None
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def __call__(self, nodes: Nodes, models: Arrays) -> list[dict[str, float]]:
+        clients, count = range(len(nodes.roster.nodes)), rows_of(models)
+        contents = [content for client in clients for _, content in self.models.pack(models, client, 0)]
+        answers = nodes.ask("evaluate", [c for c in clients for _ in range(count)], contents, 0)
+        wanted = self._usual([answer for answer in answers if not isinstance(answer, Failure)])
+        measured: dict[int, list[dict[str, float]]] = {client: [] for client in clients}
+        for place, answer in enumerate(answers):
+            client = place // count
+            try:
+                examples, metrics = self._read(answer, wanted)
+                if examples != self.sizes.setdefault(client, examples):
+                    raise WireError(f"measured on {examples} examples; before, on {self.sizes[client]}")
+            except WireError as error:
+                nodes.lose(client, answer if isinstance(answer, Failure) else Failure(str(error)), 0)
+                raise UnavailableError(
+                    f"Models could not be measured: client {client} {error}.", (client,), {client: str(error)}
+                ) from error
+            measured[client].append(metrics)
+        if not any(self.sizes.values()):
+            raise InputError(
+                "The nodes measured models on no examples at all. Give `evaluate`, a test on the server."
+            )
+        return weighted(measured, self.sizes)
+
+    def _usual(self, answers: Sequence[RecordDict]) -> frozenset[str]:
+        """The metrics that most replies have: one that lacks some of them is the odd one out."""
+        names = self.names or _USUAL_NAMES
+        sent = [set(record) for answer in answers if isinstance(record := answer.get(METRICS), MetricRecord)]
+        known = Counter(frozenset(names[theirs] for theirs in one if theirs in names) for one in sent)
+        return max(known, key=lambda usual: (known[usual], len(usual)), default=frozenset())
+
+    def _read(self, answer: RecordDict | Failure, wanted: frozenset[str]) -> tuple[int, dict[str, float]]:
+        names = self.names or _USUAL_NAMES
+        if isinstance(answer, Failure):
+            raise WireError(answer.reason)
+        record = metrics_of(answer)
+        metrics = {ours: record[theirs] for theirs, ours in names.items() if theirs in record}
+        if not metrics:
+            raise WireError(f"sent none of the metrics {sorted(names)}, only {sorted(record)}")
+        if not all(isinstance(v, (int, float)) and math.isfinite(v) for v in metrics.values()):
+            raise WireError("sent metrics that are not finite numbers")
+        if missing := wanted - set(metrics):
+            raise WireError(f"sent no {', '.join(sorted(missing))}, as the others did")
+        return num_examples(answer), {name: float(metrics[name]) for name in sorted(wanted)}
+
+
+def weighted(
+    measured: Mapping[int, Sequence[Mapping[str, float]]], rows: Mapping[int, int]
+) -> list[dict[str, float]]:
+    """Per model the mean of what the clients measured, weighted by their rows; counts are added up.
+
+    >>> weighted({0: [{"accuracy": 1.0}], 1: [{"accuracy": 0.5}]}, {0: 10, 1: 30})
+    [{'accuracy': 0.625}]
+    """
+    clients = list(measured)
+    share = np.array([rows[client] for client in clients]) / sum(rows[client] for client in clients)
+    ones = np.ones(len(clients))
+    return [
+        {
+            name: float(np.dot(ones if name in _SUMS else share, [metrics[name] for metrics in of_model]))
+            for name in of_model[0]
+        }
+        for of_model in zip(*measured.values(), strict=True)
+    ]

@@ -1,0 +1,245 @@
+"""Federations whose client app knows nothing of us: trained by the usual messages, one model in each.
+
+Such an app does not say what data it has. Its clients are its nodes, told apart by their registered names or
+ids; the sizes of their data come with their first replies; what the game is called is up to the user.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from logging import INFO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.common import log
+from numpy.typing import NDArray
+
+from fedvalue.errors import FedvalueError, InputError, UnavailableError
+from fedvalue.flower._arrays import Arrays, finite_rows, rows_of
+from fedvalue.flower._evaluation import ModelsAtNodes
+from fedvalue.flower._messages import Grid
+from fedvalue.flower._nodes import Nodes
+from fedvalue.flower._packing import Models
+from fedvalue.flower._reports import ClientReport, remote_scenario
+from fedvalue.flower._roster import Roster
+from fedvalue.flower._session import FlowerSession
+from fedvalue.flower._trainer import FlowerTrainer
+from fedvalue.flower._valuation import Valuation
+from fedvalue.games import FederatedGame
+from fedvalue.run import STORE_FILE
+from fedvalue.scenarios import Scenario
+from fedvalue.store import fingerprint
+from fedvalue.training import Learner, Training, first_round
+from fedvalue.values import Values
+
+__all__ = ["ForeignApp", "ForeignTrainer", "value_foreign"]
+
+Evaluate = Callable[[Mapping[str, NDArray[Any]]], Mapping[str, float]]
+
+_LOOK_SECONDS = 0.5
+
+
+def value_foreign(
+    grid: Grid,
+    *,
+    clients: int,
+    initial: Mapping[str, Any],
+    key: str,
+    rounds: int,
+    config: Mapping[str, Any] | None = None,
+    evaluate: Evaluate | None = None,
+    metrics: Mapping[str, str] | None = None,
+    method: str = "surrogate",
+    budget: int | None = None,
+    metric: str = "accuracy",
+    seed: int = 0,
+    missing: str = "refuse",
+    out: str | Path = "fedvalue-results",
+    **options: Any,
+) -> Values:
+    """Trains coalitions by the usual train messages, one model in each, and values the nodes.
+
+    `initial` is the model to start from (a state_dict, or named arrays), `config` what train messages carry.
+    `evaluate` measures named arrays on the server: {"accuracy": …}; without it the app's own evaluate function
+    does at every node, weighted by its num-examples, `metrics` being its names of "accuracy" and "loss". `key`
+    names the game in the store: change it when the app or its data change. When nodes stay away, `missing` is
+    "refuse" or "use-known", to value the others. The folder `out` gets the values, a report, the record of the run
+    and every training. Options are those of FlowerTrainer.
+    """
+    valuation = Valuation(
+        method=method,
+        budget=budget,
+        seed=seed,
+        missing=missing,
+        evaluated_at="nodes" if evaluate is None else "server",
+        store=Path(out) / STORE_FILE,
+        out=Path(out),
+    )
+    arrays = {name: _array(given) for name, given in initial.items()}
+    app = ForeignApp(arrays, key, dict(config or {}), evaluate, metrics)
+    trainer = ForeignTrainer(grid, app, clients, **{"log": lambda text: log(INFO, text), **options})
+    game = FederatedGame(trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer)
+    return valuation.run(game, trainer.roster)
+
+
+def _array(given: Any) -> NDArray[Any]:
+    return np.asarray(given.detach().cpu().numpy() if hasattr(given, "detach") else given)
+
+
+@dataclass(eq=False)
+class ForeignApp:
+    """What a federation trains with an app of its own: the initial model, and settings for its messages.
+
+    `evaluate` measures a model on the server; without it the nodes do, by the app's evaluate function, and
+    `metrics` says what they call accuracy and loss. `key` names the game: change it when the app, its data
+    or its settings change in a way that changes results.
+    """
+
+    averages = True
+
+    initial: Mapping[str, NDArray[Any]]
+    key: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    evaluate: Evaluate | None = None
+    metrics: Mapping[str, str] | None = None
+
+    def identity(self) -> Mapping[str, Any]:
+        start = fingerprint(dict(self.initial))[0]
+        where = "nodes" if self.evaluate is None else "server"
+        named = {"metrics": dict(self.metrics)} if self.evaluate is None and self.metrics else {}
+        return {"app": self.key, "initial": start, "config": dict(self.config), "evaluate": where, **named}
+
+    def session(
+        self, scenario: Scenario, training: Training, device: str, memory: int | None
+    ) -> _ArraySession:
+        return _ArraySession(self)
+
+
+class _ArraySession:
+    """The server's side of a session: stacks of NumPy arrays, whole numbers (counters) among them."""
+
+    device = "cpu"
+    rows = 1
+
+    def __init__(self, app: ForeignApp) -> None:
+        self.app = app
+
+    def initial(self) -> Arrays:
+        return {name: np.asarray(array)[None].copy() for name, array in self.app.initial.items()}
+
+    def take(self, stack: Arrays, rows: Sequence[int]) -> Arrays:
+        return {name: array[np.asarray(rows, np.intp)] for name, array in stack.items()}
+
+    def local(self, stack: Arrays, owners: Sequence[int], t: int) -> Arrays:
+        raise FedvalueError("The data of these clients is at their nodes.")
+
+    def average(self, stack: Arrays, groups: Sequence[int], weights: Sequence[float]) -> Arrays:
+        mixing = np.zeros((max(groups, default=-1) + 1, len(groups)))
+        mixing[groups, np.arange(len(groups))] = weights
+        return {name: _mixed(mixing, array) for name, array in stack.items()}
+
+    def evaluate(self, stack: Arrays) -> list[dict[str, float]]:
+        assert self.app.evaluate is not None
+        models = ({name: array[row] for name, array in stack.items()} for row in range(rows_of(stack)))
+        return [{name: float(v) for name, v in self.app.evaluate(model).items()} for model in models]
+
+    def step(self, models: Arrays, before: Arrays, after: Arrays, weights: NDArray[np.float64]) -> Arrays:
+        return {
+            name: (start + np.tensordot(weights, after[name] - before[name], 1)).astype(start.dtype)
+            for name, start in models.items()
+        }
+
+    def loss_drops(self, before: Arrays, after: Arrays) -> list[float]:
+        raise InputError(
+            "DIG-FL needs the gradient of the test loss, which an app of one's own does not give."
+        )
+
+
+def _mixed(mixing: NDArray[np.float64], array: NDArray[Any]) -> NDArray[Any]:
+    """Only rows that count are added: 0 · NaN of another coalition is NaN."""
+    flat = array.reshape(len(array), -1).astype(np.float64)
+    total = np.stack([weights[weights > 0] @ flat[weights > 0] for weights in mixing])
+    total = total if array.dtype.kind == "f" else np.rint(total)
+    return total.reshape(-1, *array.shape[1:]).astype(array.dtype)
+
+
+class _NodeRoster(Roster):
+    """Clients that are told apart by their nodes: one that is listed again is back."""
+
+    def find_again(self, lost: Collection[int], seconds: float) -> set[int]:
+        ends = time.monotonic() + seconds
+        while True:
+            back = {client for client in lost if self.nodes[client] in set(self.grid.get_node_ids())}
+            if back == set(lost) or time.monotonic() >= ends:
+                return back
+            time.sleep(min(_LOOK_SECONDS, max(0.0, ends - time.monotonic())))
+
+
+class ForeignTrainer(FlowerTrainer):
+    """A trainer for apps that know nothing of us; `scenario` is what is known of their clients."""
+
+    roster: Roster
+
+    def __init__(
+        self, grid: Grid, app: ForeignApp, clients: int, *, task: str = "classification", **options: Any
+    ) -> None:
+        nodes = _listed(grid, clients, options.get("patience", 120.0))
+        roster = _NodeRoster(grid, nodes, [], options.get("log", lambda text: None))
+        super().__init__(grid, roster, **options)
+        self.app = app
+        self.packing = Models(app.config)
+        self.measure = ModelsAtNodes(self.packing, app.metrics) if app.evaluate is None else None
+        self._probe = self._foreign_session(None)
+        # Kept: it is the first round of every coalition.
+        if not finite_rows(first_round(self._probe, range(clients))).all():
+            reasons = {client: failure.reason for client, failure in self._probe.nodes.lost.items()}
+            raise UnavailableError(
+                f"Every client must answer once, to say how much data it has: {reasons}. Check its log.",
+                tuple(reasons),
+                reasons,
+            )
+        sizes, names = self.packing.sizes, _names(grid, roster.nodes)
+        roster.reports = [_report(app.key, sizes[i], i, name) for i, name in enumerate(names)]
+        self.scenario = remote_scenario(
+            roster.reports, None, task, 2 if task == "classification" else 0, name="foreign"
+        )
+
+    def open_session(
+        self, roster: Roster, scenario: Scenario, learner: Learner, training: Training
+    ) -> FlowerSession:
+        """A session by the usual messages; what is known of round 1 is not asked for again."""
+        return self._foreign_session(self._probe.first_rounds)
+
+    def _foreign_session(self, first_rounds: Mapping[Any, Arrays] | None) -> FlowerSession:
+        nodes = Nodes(self.roster, self.packing, self.deadline)
+        return FlowerSession(_ArraySession(self.app), nodes, self.memory, self.measure, first_rounds)
+
+
+def _report(key: str, size: int, place: int, name: str) -> ClientReport:
+    """What is known of a client's data: weights follow from its size, so another size is another game."""
+    return ClientReport(size, fingerprint(key, name, size)[0], (1,), place, name, 1, "0" * 64)
+
+
+def _listed(grid: Grid, clients: int, seconds: float) -> list[int]:
+    """The nodes, in a fixed order, once there are as many as expected."""
+    ends = time.monotonic() + seconds
+    while len(nodes := sorted(grid.get_node_ids())) < clients:
+        if time.monotonic() >= ends:
+            raise FedvalueError(
+                f"Expected {clients} nodes; {len(nodes)} are connected after {seconds:.0f} s. Start the others."
+            )
+        time.sleep(_LOOK_SECONDS)
+    if len(nodes) > clients:
+        raise InputError(f"Expected {clients} nodes; {len(nodes)} are connected. Say clients={len(nodes)}.")
+    names = dict(zip(nodes, _names(grid, nodes), strict=True))
+    return sorted(nodes, key=lambda node: names[node])
+
+
+def _names(grid: Grid, nodes: Sequence[int]) -> list[str]:
+    """The names under which nodes were registered, or their ids."""
+    listed = {info.node_id: info.name for info in grid.get_nodes()} if hasattr(grid, "get_nodes") else {}
+    names = [listed.get(node) or f"node-{node}" for node in nodes]
+    return names if len(set(names)) == len(names) else [f"node-{node}" for node in nodes]

@@ -1,0 +1,190 @@
+"""What clients report of data that stays with them, and the scenario that a server makes of it.
+
+A server needs three facts of a client: how many rows it has, the fingerprint of its data (a game's identity,
+and equal data is recognised) and the shape of a row. With them its game has the identity that the same
+scenario has in one process, and utilities can be exchanged between both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedvalue.errors import InputError
+from fedvalue.flower._wire import ConfigRecord, WireError, count_in
+from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.store import fingerprint
+
+__all__ = [
+    "ClientReport",
+    "Kind",
+    "PartialScenario",
+    "RemoteData",
+    "in_order",
+    "kind_of",
+    "remote_scenario",
+]
+
+Kind = tuple[str, int, int]  # task, classes, vocabulary: which types of number rows and labels have
+
+_HEX = frozenset("0123456789abcdef")
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteData(Dataset):
+    """Data that lives elsewhere: its size and fingerprint are known; `x`, `y` are stand-ins of its shape."""
+
+    size: int = 0
+    digest: str = ""
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def fingerprint(self) -> str:
+        """As reported by who has the data."""
+        return self.digest
+
+
+@dataclass(frozen=True, eq=False)
+class PartialScenario(Scenario):
+    """A scenario of which one party sees a part: its own data, or what others report of theirs.
+
+    What can only be checked with all data at hand (labels of several classes, equal shapes) is not.
+    """
+
+    def __post_init__(self) -> None:
+        for key in ("clients", "test"):
+            given = getattr(self, key)
+            converted = tuple(map(self._own, given)) if key == "clients" else self._own(given)
+            object.__setattr__(self, key, converted)
+
+    def _own(self, data: Dataset) -> Dataset:
+        return data if isinstance(data, RemoteData) else self._converted(data, "this party")
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Names and numbers of rows: labels are not known here."""
+        pairs = zip(self.names, self.clients, strict=True)
+        return [{"name": name, "samples": len(data)} for name, data in pairs]
+
+
+def kind_of(scenario: Scenario) -> Kind:
+    """What a node must know of a scenario to report the fingerprint that its data has there."""
+    return scenario.task, scenario.classes, scenario.vocabulary
+
+
+@dataclass(frozen=True)
+class ClientReport:
+    """What a node says of its data, in answer to a query; `position` is −1 where it was given none."""
+
+    size: int
+    fingerprint: str
+    shape: tuple[int, ...]
+    position: int = -1
+    name: str = ""
+    held_out: int = 0
+    held_out_fingerprint: str = ""
+
+    def to_record(self) -> ConfigRecord:
+        return ConfigRecord(
+            {
+                "size": self.size,
+                "fingerprint": self.fingerprint,
+                "shape": list(self.shape),
+                "position": self.position,
+                "name": self.name,
+                "held-out": self.held_out,
+                "held-out-fingerprint": self.held_out_fingerprint,
+            }
+        )
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> ClientReport:
+        shape, name = record.get("shape"), record.get("name", "")
+        if not isinstance(shape, list) or not all(isinstance(side, int) and side > 0 for side in shape):
+            raise WireError(f"reported rows of shape {shape!r}")
+        if not isinstance(name, str) or len(name) > _LONGEST_NAME or not name.isprintable():
+            raise WireError("reported a name that is not a line of text")
+        held_out = count_in(record, "held-out")
+        return cls(
+            count_in(record, "size"),
+            _digest(record, "fingerprint"),
+            tuple(shape),
+            count_in(record, "position", -1),
+            name,
+            held_out,
+            _digest(record, "held-out-fingerprint") if held_out else "",
+        )
+
+
+def _digest(record: Mapping[str, Any], key: str) -> str:
+    text = record.get(key)
+    if not isinstance(text, str) or len(text) != 64 or not set(text) <= _HEX:
+        raise WireError(f"reported no {key} of its data")
+    return text
+
+
+def in_order(reports: Mapping[int, ClientReport]) -> list[int]:
+    """The nodes as client 0, 1, …: by their `partition-id` where they have one, else by their names."""
+    positions = {node: report.position for node, report in reports.items()}
+    if all(position >= 0 for position in positions.values()):
+        if sorted(positions.values()) != list(range(len(positions))):
+            raise InputError(
+                f"The nodes must have the partition-ids 0 to {len(positions) - 1}, one each. They report "
+                f"{sorted(positions.values())}. Start every SuperNode with its own --node-config partition-id=…"
+            )
+        return sorted(positions, key=lambda node: positions[node])
+    names = [report.name for report in reports.values()]
+    if "" in names or len(set(names)) != len(names):
+        raise InputError(
+            "The nodes cannot be told apart: each must have its own partition-id or its own name in "
+            f"--node-config. Partition-ids {sorted(positions.values())}, names {sorted(names)}."
+        )
+    return sorted(reports, key=lambda node: reports[node].name)
+
+
+def remote_scenario(
+    reports: Sequence[ClientReport],
+    test: Dataset | None,
+    task: str,
+    classes: int,
+    vocabulary: int = 0,
+    test_parts: Mapping[str, Any] | None = None,
+    name: str = "federation",
+) -> Scenario:
+    """The scenario of clients that reported; without a test set they are measured on what each holds out."""
+    shapes = Counter(report.shape for report in reports)
+    shape = tuple(test.x.shape[1:]) if test is not None else shapes.most_common(1)[0][0]
+    for place, report in enumerate(reports):
+        if report.shape != shape:
+            raise InputError(
+                f"All parties must have rows of one shape. Expected {shape}, client {place} reports {report.shape}."
+            )
+    if not any(report.size for report in reports):
+        raise InputError("No client has any data. At least one must have rows to train on.")
+    rows = np.zeros((2, *shape), np.int64 if vocabulary else np.float32)
+    labels = np.arange(2) if classes else np.zeros(2, np.float32)
+
+    def stand_in(size: int, digest: str) -> RemoteData:
+        return RemoteData(rows[: min(size, 1)], labels[: min(size, 1)], size, digest)
+
+    if test is None:
+        held = [(report.held_out, report.held_out_fingerprint) for report in reports]
+        if not any(size for size, _ in held):
+            raise InputError(
+                "Evaluation by the nodes was asked for, and none of them holds rows out for it. "
+                "Give held-out rows to the client apps, or a test set to the server."
+            )
+        total, digest = sum(size for size, _ in held), fingerprint("held out at the nodes", held)[0]
+        test = RemoteData(rows, labels, total, digest)
+    names = tuple(report.name or f"client-{place}" for place, report in enumerate(reports))
+    if len(set(names)) != len(names):
+        raise InputError(f"Every client must have a name of its own. The nodes report {list(names)[:12]}.")
+    clients = tuple(stand_in(report.size, report.fingerprint) for report in reports)
+    parts = {key: np.asarray(chosen, np.int64) for key, chosen in (test_parts or {}).items()}
+    return PartialScenario(name, clients, names, test, task, classes, vocabulary, parts)

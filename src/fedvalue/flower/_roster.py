@@ -1,0 +1,175 @@
+"""The roster: which node of a Flower federation is which client, also after it came back under another id."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from fedvalue.errors import FedvalueError, InputError
+from fedvalue.flower._messages import Exchange, Failure, Grid, Mailbox, Question
+from fedvalue.flower._reports import ClientReport, Kind, in_order
+from fedvalue.flower._wire import CONFIG, PROTOCOL, QUERY, ConfigRecord, RecordDict, WireError, settings_of
+from fedvalue.scenarios import Scenario
+
+__all__ = ["Roster"]
+
+_EXTRA_SECONDS = 5.0  # for nodes beyond the expected number to answer: dead ones stay listed for a while
+_AGAIN_SECONDS = 1.0  # before a node that was not there is asked again
+_LOOK_SECONDS = 0.2  # between two looks at who is connected and who has answered
+
+
+class Roster:
+    """The clients of a federation and the nodes that stand for them; messages to them are counted here.
+
+    `incidents` say who was left out when, and who came back; `log` is told as it happens.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        nodes: Sequence[int],
+        reports: Sequence[ClientReport],
+        log: Callable[[str], None] = lambda text: None,
+        kind: Kind | None = None,
+    ) -> None:
+        self.grid = grid
+        self.nodes = list(nodes)
+        self.reports = list(reports)
+        self.log = log
+        self.kind = kind
+        self.queries = 0  # message rounds spent on asking who is who
+        self.rounds = 0  # and those spent on training and evaluating
+        self.messages = 0  # of all kinds; each has a node start an app
+        self.incidents: list[str] = []
+
+    @classmethod
+    def gather(
+        cls,
+        grid: Grid,
+        clients: int,
+        seconds: float,
+        log: Callable[[str], None] = lambda text: None,
+        kind: Kind | None = None,
+    ) -> Roster:
+        """Waits until the given number of nodes have said what data they have.
+
+        `kind` tells them how a scenario will store their numbers: fingerprints depend on it.
+        """
+        roster = cls(grid, [], [], log, kind)
+        reports: dict[int, ClientReport] = {}
+        refused: dict[int, str] = {}
+        complete = math.inf  # when the last of the expected clients answered
+
+        def wanted() -> bool:
+            others = set(grid.get_node_ids()) - reports.keys() - refused.keys()
+            return len(reports) < clients or (bool(others) and time.monotonic() < complete + _EXTRA_SECONDS)
+
+        for node, answer in roster._answers(wanted, (), seconds):
+            if isinstance(answer, ClientReport):
+                reports[node] = answer
+                refused.pop(node, None)
+                complete = time.monotonic() if len(reports) == clients else complete
+            else:
+                refused[node] = answer.reason
+        if len(reports) < clients:
+            raise FedvalueError(_too_few(clients, len(reports), refused, seconds))
+        if len(reports) > clients:
+            raise InputError(
+                f"Expected {clients} clients; {len(reports)} nodes answered. Say how many take part, or stop the "
+                "others."
+            )
+        roster.nodes = in_order(reports)
+        roster.reports = [reports[node] for node in roster.nodes]
+        return roster
+
+    def post(
+        self, kind: str, clients: Sequence[int], contents: Sequence[RecordDict], group: str, seconds: float
+    ) -> Exchange:
+        """A message to each of these clients, to be answered within the given time; nothing is waited for."""
+        self.messages += len(contents)
+        pairs = zip(clients, contents, strict=True)
+        questions = [Question(self.nodes[client], kind, content, group) for client, content in pairs]
+        return Exchange(self.grid, questions, seconds)
+
+    def note(self, incident: str) -> None:
+        """Something happened that belongs to the result."""
+        self.incidents.append(incident)
+        self.log(incident)
+
+    def _answers(
+        self, wanted: Callable[[], bool], known: Collection[int], seconds: float
+    ) -> Iterator[tuple[int, ClientReport | Failure]]:
+        """Asks every node that is connected or comes, but not the known ones, as long as answers are wanted.
+
+        One that was gone when its question came is asked again: with authentication it returns under its id.
+        """
+        self.queries += 1
+        mailbox, asked = Mailbox(self.grid), list[int]()
+        again: dict[int, float] = {}  # node → when it may be asked again; infinite while it need not
+        content = RecordDict({CONFIG: ConfigRecord({"protocol": PROTOCOL, **self._told()})})
+        ends = time.monotonic() + seconds
+        while wanted() and time.monotonic() < ends:
+            now = time.monotonic()
+            new = [
+                node for node in self.grid.get_node_ids() if node not in known and again.get(node, 0.0) <= now
+            ]
+            asked += new
+            again |= dict.fromkeys(new, math.inf)
+            questions = [Question(node, QUERY, content, "query") for node in new]
+            self.messages += len(questions)
+            answers: dict[int, RecordDict | Failure] = dict(mailbox.post(questions, seconds))
+            for place, answer in (answers | mailbox.collect()).items():
+                if isinstance(answer, Failure) and answer.gone:
+                    again[asked[place]] = time.monotonic() + _AGAIN_SECONDS
+                yield asked[place], _report(answer)
+            if wanted():
+                time.sleep(min(_LOOK_SECONDS, max(0.0, ends - time.monotonic())))
+
+    def _told(self) -> dict[str, str | int]:
+        return (
+            {} if self.kind is None else dict(zip(("task", "classes", "vocabulary"), self.kind, strict=True))
+        )
+
+    def check(self, scenario: Scenario) -> None:
+        """Refuses a scenario that is not the one the nodes hold."""
+        theirs = [(report.size, report.fingerprint) for report in self.reports]
+        ours = [(len(data), data.fingerprint) for data in scenario.clients]
+        if theirs != ours:
+            wrong = [i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b]
+            raise InputError(
+                f"The scenario has {len(ours)} clients and the federation {len(theirs)}; the data of clients "
+                f"{wrong} differs (in size or fingerprint). Both must hold the same rows in the same order."
+            )
+
+    def find_again(self, lost: Collection[int], seconds: float) -> set[int]:
+        """The lost clients that answer again with the same data as before; waits for all, as long as given."""
+        missing = set(lost)
+        busy = {node for client, node in enumerate(self.nodes) if client not in missing}
+        for node, answer in self._answers(lambda: bool(missing), busy, seconds):
+            client = self._who(answer, missing)
+            if client is not None:
+                self.nodes[client] = node
+                missing.discard(client)
+                self.note(f"client {client} answers again")
+        return set(lost) - missing
+
+    def _who(self, answer: ClientReport | Failure, missing: Collection[int]) -> int | None:
+        """Which of the missing clients this is: everything that it says must be as before."""
+        return next((client for client in missing if answer == self.reports[client]), None)
+
+
+def _report(answer: RecordDict | Failure) -> ClientReport | Failure:
+    if isinstance(answer, Failure):
+        return answer
+    try:
+        return ClientReport.from_record(settings_of(answer))
+    except WireError as error:
+        return Failure(str(error))
+
+
+def _too_few(clients: int, answered: int, refused: dict[int, str], seconds: float) -> str:
+    text = f"Expected {clients} clients; {answered} answered within {seconds:.0f} s."
+    for node, reason in list(refused.items())[:4]:
+        text += f" Node {node} {reason}."
+    return text + " Start the missing SuperNodes (see docs/flower.md), or change `clients`, their number."

@@ -1,0 +1,110 @@
+"""The server's side: a Flower ServerApp that values the clients of its federation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from logging import INFO
+from typing import Any
+
+from flwr.app import Context
+from flwr.common import log
+from flwr.serverapp import Grid, ServerApp
+
+from fedvalue._files import write_json
+from fedvalue.errors import InputError
+from fedvalue.flower._reports import remote_scenario
+from fedvalue.flower._roster import Roster
+from fedvalue.flower._settings import ERROR_FILE, Settings
+from fedvalue.flower._trainer import FlowerTrainer
+from fedvalue.flower._valuation import Valuation
+from fedvalue.games import FederatedGame
+from fedvalue.scenarios import Dataset
+from fedvalue.values import Values
+
+__all__ = ["Task", "server_app", "value_federation"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the server knows of the task: the kind, and the test rows unless the nodes hold them out."""
+
+    kind: str
+    classes: int
+    test: Dataset | None = None
+    vocabulary: int = 0
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def server_app(
+    load: Callable[[Context], Task],
+    model: str | Callable[..., Any] | None = None,
+    own_settings: tuple[str, ...] = (),
+) -> ServerApp:
+    """A ServerApp that values its clients as the run configuration says and leaves the results in a folder.
+
+    `load` gives the test set and the task. `model` is a model of one's own, the same as on the nodes; None
+    takes the name in the run configuration. `own_settings` are further keys of that configuration. A run that
+    fails leaves error.json beside the results of an earlier one.
+    """
+    app = ServerApp()
+
+    def main(grid: Grid, context: Context) -> None:
+        settings = Settings.from_config(context.run_config, own_settings)
+        settings.out.mkdir(parents=True, exist_ok=True)
+        error_file = settings.out / ERROR_FILE
+        error_file.unlink(missing_ok=True)
+        try:
+            values = value_federation(grid, settings, load(context), model)
+        except Exception as error:  # whoever waits for the result is told, whatever happened
+            log(INFO, "The valuation ended: %s", error)
+            write_json(error_file, {"error": str(error)})
+            raise
+        for name, mean in zip(values.names, values.mean, strict=True):
+            log(INFO, "%s: %+.4f", name, mean)
+
+    app.main()(main)
+    return app
+
+
+def value_federation(
+    grid: Grid, settings: Settings, task: Task, model: str | Callable[..., Any] | None = None
+) -> Values:
+    """Values of the clients that are connected to the grid; values, record and report are left in `settings.out`."""
+    if settings.evaluate == "server" and task.test is None:
+        raise InputError(
+            "The server has no test set. Give it one, or set evaluate = 'nodes' to measure models on the rows "
+            "that the nodes hold out."
+        )
+    kind = task.kind, task.classes, task.vocabulary
+    roster = Roster.gather(
+        grid, settings.clients, settings.patience, lambda incident: log(INFO, incident), kind
+    )
+    test = task.test if settings.evaluate == "server" else None
+    scenario = remote_scenario(roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts)
+    trainer = FlowerTrainer(
+        grid,
+        roster,
+        memory=int(settings.memory_mb * (1 << 20)),
+        deadline=settings.deadline,
+        patience=settings.patience,
+        message_bytes=int(settings.message_mb * (1 << 20)),
+    )
+    game = FederatedGame(
+        scenario,
+        model or settings.model,
+        settings.training,
+        metric=settings.metric,
+        trainer=trainer,
+        replicates=settings.replicates,
+    )
+    valuation = Valuation(
+        method=settings.method,
+        budget=settings.budget,
+        seed=settings.training.seed,
+        missing=settings.missing,
+        evaluated_at=settings.evaluate,
+        store=settings.store_path,
+        out=settings.out,
+    )
+    return valuation.run(game, roster)

@@ -1,0 +1,178 @@
+"""A session whose local trainings happen at the nodes of a Flower federation.
+
+Everything but the local trainings (and, where the nodes hold out the test rows, the evaluation) is the
+learner's own session, on the server. A training that a node did not deliver is a row of NaN: averaging
+carries it into the coalitions that need it and no others, and rows that are not finite are not sent again.
+Trainings are deterministic, so what came back is remembered by what was sent: a coalition that is tried
+again goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.coalitions import members
+from fedvalue.errors import InputError
+from fedvalue.flower._arrays import (
+    Arrays,
+    bytes_of,
+    finite_rows,
+    from_arrays,
+    missing_row,
+    row_digest,
+    to_arrays,
+)
+from fedvalue.flower._evaluation import Measure
+from fedvalue.flower._nodes import AloneTraining, Nodes
+from fedvalue.training import AveragingSession, Stack
+
+__all__ = ["FlowerSession"]
+
+Key = tuple[int, int, bytes]  # round, client, digest of the model that was sent
+
+
+@dataclass
+class _Remembered:
+    """Trained rows by what was sent, the oldest dropped beyond `most` bytes; first rounds are kept always.
+
+    So are the final models of clients that trained by themselves: at most one for each client.
+    """
+
+    most: int
+    held: int = 0
+    first: dict[Key, Arrays] = field(default_factory=dict)
+    later: dict[Key, Arrays] = field(default_factory=dict)
+    alone: dict[int, Arrays] = field(default_factory=dict)
+
+    def get(self, key: Key) -> Arrays | None:
+        return self.first.get(key) or self.later.get(key)
+
+    def add(self, key: Key, row: Arrays) -> None:
+        if key[0] == 1:
+            self.first[key] = row
+            return
+        self.later[key] = row
+        self.held += bytes_of(row)
+        while self.held > self.most:
+            self.held -= bytes_of(self.later.pop(next(iter(self.later))))
+
+
+class FlowerSession:
+    """See `fedvalue.training.Session`; `nodes` says why trainings are missing. `measure` is set where nodes evaluate.
+
+    `first_rounds` are trainings of round 1 that another session with the same app has come to know.
+    """
+
+    def __init__(
+        self,
+        inner: AveragingSession,
+        nodes: Nodes,
+        memory: int,
+        measure: Measure | None = None,
+        first_rounds: Mapping[Key, Arrays] | None = None,
+    ) -> None:
+        self.inner = inner
+        self.nodes = nodes
+        self.measure = measure
+        self.device = inner.device
+        first = inner.initial()
+        if not isinstance(first, Mapping):
+            raise InputError(
+                "Only models that are sets of named arrays can be trained in a Flower federation (torch models "
+                "are). Choose such a model, or train on this machine."
+            )
+        if not finite_rows(first).all():
+            raise InputError(
+                "The initial model has numbers that are not finite; it cannot be trained in a federation."
+            )
+        self.rows = max(1, memory // (6 * bytes_of(to_arrays(first))))
+        self._remembered = _Remembered(memory // 4, first=dict(first_rounds or {}))
+
+    @property
+    def first_rounds(self) -> Mapping[Key, Arrays]:
+        """What is known of round 1, which all coalitions share."""
+        return self._remembered.first
+
+    def initial(self) -> Stack:
+        return self.inner.initial()
+
+    def take(self, stack: Stack, rows: Sequence[int]) -> Stack:
+        return self.inner.take(stack, rows)
+
+    def average(self, stack: Stack, groups: Sequence[int], weights: Sequence[float]) -> Stack:
+        return self.inner.average(stack, groups, weights)
+
+    def step(self, models: Stack, before: Stack, after: Stack, weights: NDArray[np.float64]) -> Stack:
+        return self.inner.step(models, before, after, weights)
+
+    def evaluate(self, stack: Stack) -> list[dict[str, float]]:
+        if self.measure is None:
+            return self.inner.evaluate(stack)
+        return self.measure(self.nodes, to_arrays(stack))
+
+    def loss_drops(self, before: Stack, after: Stack) -> list[float]:
+        if self.measure is not None:
+            raise InputError(
+                "DIG-FL needs the gradient of the test loss on the server, and here the nodes hold the test rows. "
+                "Give the server a test set, or choose another method."
+            )
+        return self.inner.loss_drops(before, after)
+
+    def local(self, stack: Stack, owners: Sequence[int], t: int) -> Stack:
+        arrays = to_arrays(stack)
+        keys = [_key(arrays, row, owner, t) for row, owner in enumerate(owners)]
+        trained = {key: known for key in keys if key is not None and (known := self._remembered.get(key))}
+        wanted: dict[int, dict[Key, int]] = {}
+        for row, (owner, key) in enumerate(zip(owners, keys, strict=True)):
+            if key is not None and key not in trained and not self.nodes.is_silent(owner):
+                wanted.setdefault(owner, {})[key] = row
+        rows = {owner: list(of_key.values()) for owner, of_key in wanted.items()}
+        for (_, row), model in self.nodes.train(arrays, rows, t).items():
+            key = keys[row]
+            assert key is not None  # such rows are not sent
+            trained[key] = model
+            self._remembered.add(key, model)
+        missing = missing_row(arrays)
+        models = [missing if key is None else trained.get(key, missing) for key in keys]
+        return from_arrays({name: np.stack([model[name] for model in models]) for name in arrays}, like=stack)
+
+    def begin_alone(self, masks: Sequence[int], rounds: int) -> tuple[list[int], AloneTraining]:
+        """Those of the coalitions that are one client each, and in none of the others, on their way to the end.
+
+        To average one model is to leave it as it is: between the rounds of such a coalition there is nothing to ask
+        the server for, and one message does for all of them. Flower starts an app for every message, which takes
+        seconds. A client of larger coalitions gets a message in every round anyway, and trains all its models as
+        one stack, which is faster than one of them after the others: it does not go alone.
+        """
+        in_larger = reduce(or_, (mask for mask in masks if mask.bit_count() > 1), 0)
+        single = [members(mask)[0] for mask in masks if mask.bit_count() == 1 and not mask & in_larger]
+        known = self._remembered.alone
+        training = self.nodes.begin_alone(
+            to_arrays(self.initial()), [client for client in single if client not in known], rounds
+        )
+        return [1 << client for client in single if client in known or client in training.clients], training
+
+    def finish_alone(self, masks: Sequence[int], training: AloneTraining) -> list[tuple[list[int], Stack]]:
+        """The coalitions whose clients have answered, with their final models; waits for those on their way."""
+        initial, known = self.initial(), self._remembered.alone
+        for client, (first, last) in training.finished().items():
+            key = _key(to_arrays(initial), 0, client, 1)
+            assert key is not None  # an initial model that is not finite was refused
+            self._remembered.add(key, first)  # which all coalitions with this client share
+            known[client] = last
+        ended = [mask for mask in masks if members(mask)[0] in known]
+        models = [known[members(mask)[0]] for mask in ended]
+        rows = {name: np.stack([model[name] for model in models]) for name in initial if models}
+        return [(ended, from_arrays(rows, like=initial))] if ended else []
+
+
+def _key(arrays: Arrays, row: int, client: int, t: int) -> Key | None:
+    """By what a training is recognised; None for a row that is missing."""
+    digest = row_digest(arrays, row)
+    return None if digest is None else (t, client, digest)

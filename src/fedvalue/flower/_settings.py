@@ -1,0 +1,86 @@
+"""What a valuation in a federation can be told: the keys under [tool.flwr.app.config] of its Flower app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fedvalue._checks import did_you_mean, whole
+from fedvalue.errors import InputError
+from fedvalue.training import Training
+
+__all__ = ["ERROR_FILE", "MISSING", "Settings"]
+
+ERROR_FILE = "error.json"  # what a ServerApp leaves in its folder when it fails
+MISSING = ("refuse", "use-known")
+_EVALUATE_AT = ("server", "nodes")
+_RULES = tuple(rule.name for rule in fields(Training))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A valuation: who takes part, which method, which rules of training, what to do when somebody is missing.
+
+    >>> Settings.from_config({"clients": 3, "rounds": 2, "method": "ipss", "budget": 8}).training.rounds
+    2
+    """
+
+    clients: int
+    model: str = "mlp"
+    method: str = "surrogate"
+    budget: int | None = None
+    replicates: int = 1
+    metric: str | None = None
+    evaluate: str = "server"
+    missing: str = "refuse"
+    deadline: float = 600.0
+    patience: float = 120.0
+    message_mb: float = 64
+    memory_mb: float = 1024.0
+    out: Path = Path("fedvalue-results")
+    store: Path | None = None
+    training: Training = Training()  # noqa: RUF009 - frozen
+
+    def __post_init__(self) -> None:
+        """What is wrong is said before nodes are waited for."""
+        for name, allowed in (("evaluate", _EVALUATE_AT), ("missing", MISSING)):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} must be one of {allowed}. Got {getattr(self, name)!r}.")
+        whole("clients, the number of nodes that take part,", self.clients, 1)
+        whole("replicates", self.replicates, 1)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], own: tuple[str, ...] = ()) -> Settings:
+        """Reads a run configuration; '' and 0 stand for the default where a setting may be left out.
+
+        `own` are keys of the app itself, which are none of our business.
+        """
+        known = {f.name.replace("_", "-"): f.name for f in fields(cls) if f.name != "training"}
+        given: dict[str, Any] = {}
+        rules: dict[str, Any] = {}
+        for key, value in config.items():
+            if key in _RULES:
+                rules[key] = value
+            elif key in known:
+                given[known[key]] = value
+            elif key not in own:
+                hint = did_you_mean(key, [*known, *_RULES])
+                raise InputError(f"Unknown setting {key!r} in the run configuration. {hint}".rstrip())
+        if "clients" not in given:
+            raise InputError("The run configuration must say how many clients take part: clients = …")
+        for optional in ("budget", "metric", "store"):
+            given[optional] = given.get(optional) or None
+        for path in ("out", "store"):
+            if given.get(path):
+                given[path] = Path(str(given[path]))
+        try:
+            return cls(**{k: v for k, v in given.items() if k != "out" or v}, training=Training(**rules))
+        except TypeError as error:
+            raise InputError(f"A setting has the wrong kind of value: {error}.") from error
+
+    @property
+    def store_path(self) -> Path:
+        """Where every trained coalition is kept."""
+        return self.store or self.out / "store.db"

@@ -1,0 +1,273 @@
+"""Training in a Flower federation: the data never leaves the clients' processes.
+
+All coalitions advance together. In every round each node gets one message with the models of all coalitions
+that contain it, trains them as one stack and returns them: a valuation takes as many message rounds as one
+training has rounds, and a constant. A node that is in coalitions with nobody else gets one message for all rounds.
+FedAvg's maths is that of `fedvalue.training`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import islice
+from operator import and_
+from typing import cast
+
+import numpy as np
+
+from fedvalue._text import plural
+from fedvalue.coalitions import members
+from fedvalue.errors import InputError, UnavailableError, UtilityError
+from fedvalue.flower._arrays import finite_rows, joined
+from fedvalue.flower._evaluation import StacksAtNodes
+from fedvalue.flower._messages import Grid
+from fedvalue.flower._nodes import Nodes
+from fedvalue.flower._packing import Stacks
+from fedvalue.flower._reports import RemoteData, kind_of
+from fedvalue.flower._roster import Roster
+from fedvalue.flower._session import FlowerSession
+from fedvalue.learners.metrics import Measuring
+from fedvalue.outcome import Outcome
+from fedvalue.scenarios import Scenario
+from fedvalue.training import (
+    AveragingSession,
+    Learner,
+    Stack,
+    Trace,
+    Training,
+    canonical_masks,
+    first_round,
+    later_rounds,
+    measured,
+    need_updates,
+    not_measured,
+    recorded_rounds,
+    waves,
+)
+
+__all__ = ["FlowerTrainer"]
+
+_ATTEMPTS = 3  # at coalitions whose clients failed and answer again
+_MEMORY = 1 << 30  # bytes for models on the server, where nothing else is said
+_Ended = tuple[list[int], Stack]  # coalitions and their final models
+
+
+class FlowerTrainer:
+    """Trains at the nodes of a federation, reached by the Grid that Flower gives to a ServerApp.
+
+    `deadline` bounds a round: who has not answered by then is left out. A message with the work of several rounds
+    has as many times as long. Coalitions that need a client that was left out are tried again if it answers within
+    `patience` seconds after the others are done; if not, an UnavailableError names it. `message_bytes` bounds
+    the models in one message, `memory` those held at once.
+    """
+
+    def __init__(
+        self,
+        grid: Grid | None = None,
+        roster: Roster | None = None,
+        *,
+        device: str = "cpu",
+        memory: int | None = None,
+        deadline: float = 600.0,
+        patience: float = 120.0,
+        message_bytes: int = 64 << 20,
+        log: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        if grid is None and roster is None:
+            raise InputError(
+                "The Flower trainer works inside a Flower ServerApp and needs its grid. `fedvalue flower init` "
+                "writes such an app, `fedvalue flower demo` shows one at work."
+            )
+        if deadline <= 0 or patience < 0 or message_bytes < 1:
+            raise InputError(
+                "deadline must be positive, patience not negative and message_bytes at least 1. "
+                f"Got {deadline}, {patience}, {message_bytes}."
+            )
+        self.grid = cast(Grid, grid)
+        self.roster = roster
+        self.device = device
+        self.memory = memory or _MEMORY
+        self.deadline = deadline
+        self.patience = patience
+        self.message_bytes = message_bytes
+        self.log = log
+        self.stage: Callable[[str], None] = lambda text: None
+        self._before = (roster.rounds, roster.messages) if roster else (0, 0)
+        self._open: tuple[tuple[object, ...], FlowerSession] | None = None
+
+    @property
+    def message_rounds(self) -> int:
+        """How often nodes were asked to train or evaluate: what a valuation in a federation mostly costs."""
+        return self.roster.rounds - self._before[0] if self.roster else 0
+
+    @property
+    def messages(self) -> int:
+        """How many messages went to nodes: each has one of them start an app."""
+        return self.roster.messages - self._before[1] if self.roster else 0
+
+    def train(
+        self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Yields every coalition with its metrics; those that miss a client come later, or not at all."""
+        if not masks:
+            return
+        session = self._opened(scenario, learner, training)
+        asked: dict[int, list[int]] = {}  # coalition that is trained → those that it stands for
+        for mask, trained in canonical_masks(scenario, masks).items():
+            asked.setdefault(trained, []).append(mask)
+        left = dict.fromkeys(asked)
+        failed: dict[
+            int, UtilityError
+        ] = {}  # coalitions whose models a metric of one's own could not measure
+        for _ in range(_ATTEMPTS):
+            session.nodes.forget_losses()
+            for mask, outcome in self._attempt(session, scenario, training, list(left), failed):
+                for same in asked[mask]:
+                    share = outcome._replace(seconds=outcome.seconds / len(asked[mask]))
+                    yield same, share
+                del left[mask]
+            left = {mask: None for mask in left if mask not in failed}
+            if not left or not self._back(session):
+                break
+        if left:
+            raise _unavailable(session.nodes, scenario, [same for mask in left for same in asked[mask]])
+        if failed:
+            raise not_measured(scenario, failed)
+
+    def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
+        """Records the run of all clients that have data; what was trained before is not trained again."""
+        need_updates(learner)
+        began = time.perf_counter()
+        session = self._opened(scenario, learner, training)
+        for _ in range(_ATTEMPTS):
+            session.nodes.forget_losses()
+            clients, starts, local_models, end = recorded_rounds(session, scenario, training.rounds)
+            if finite_rows(end).all() or not self._back(session):
+                break
+        if not finite_rows(end).all():
+            raise _unavailable(session.nodes, scenario, [(1 << scenario.n) - 1])
+        seconds = time.perf_counter() - began
+        recorded = tuple(starts), tuple(local_models)
+        return Trace(cast(AveragingSession, session), clients, *recorded, end, seconds)
+
+    def _attempt(
+        self,
+        session: FlowerSession,
+        scenario: Scenario,
+        training: Training,
+        masks: Sequence[int],
+        failed: dict[int, UtilityError],
+    ) -> Iterator[tuple[int, Outcome]]:
+        """The coalitions that came to an end, wave by wave; why one could not be measured goes into `failed`."""
+        began = time.perf_counter()
+        if 0 in masks:
+            yield from self._measured(session, [([0], session.initial())], began, failed)
+            began = time.perf_counter()
+        for parts in self._ended(session, scenario, training, [mask for mask in masks if mask]):
+            yield from self._measured(session, parts, began, failed)
+            began = time.perf_counter()
+
+    def _ended(
+        self, session: FlowerSession, scenario: Scenario, training: Training, masks: Sequence[int]
+    ) -> Iterator[list[_Ended]]:
+        """What can be measured at once. Clients alone train while the first wave of the others advances."""
+        alone, on_their_way = session.begin_alone(masks, training.rounds)
+        together = self._advanced(session, scenario, training, [m for m in masks if m not in alone])
+        first = list(islice(together, 1))
+        if session.measure is None:
+            yield first
+            yield session.finish_alone(alone, on_their_way)
+        else:  # nodes that are still training cannot measure; then one message round does for all
+            yield [*first, *session.finish_alone(alone, on_their_way)]
+        for part in together:
+            yield [part]
+
+    def _advanced(
+        self, session: FlowerSession, scenario: Scenario, training: Training, masks: Sequence[int]
+    ) -> Iterator[_Ended]:
+        clients = sorted({i for mask in masks for i in members(mask)})
+        if not clients:
+            return
+        self.stage(f"round 1/{training.rounds}")
+        first = first_round(session, clients)
+        rows = {client: row for row, client in enumerate(clients)}
+        for wave in waves(masks, session.rows):
+            yield wave, later_rounds(session, scenario, training.rounds, wave, first, rows, self.stage)
+
+    def _measured(
+        self,
+        session: FlowerSession,
+        parts: Sequence[_Ended],
+        began: float,
+        failed: dict[int, UtilityError],
+    ) -> Iterator[tuple[int, Outcome]]:
+        whole = [np.flatnonzero(finite_rows(models)).tolist() for _, models in parts]
+        masks = [wave[row] for (wave, _), rows in zip(parts, whole, strict=True) for row in rows]
+        if not masks:
+            return
+        models = joined([session.take(m, rows) for (_, m), rows in zip(parts, whole, strict=True)])
+        try:
+            metrics_of, reasons = measured(session, models, masks)
+        except UnavailableError:  # of these nothing can be told before the client is back
+            return
+        failed.update(reasons)
+        seconds = (time.perf_counter() - began) / len(masks)
+        for mask, metrics in metrics_of.items():
+            yield mask, Outcome(metrics, seconds, "flower", session.device)
+
+    def _back(self, session: FlowerSession) -> bool:
+        """Whether a client that failed answers again in time, so that another attempt makes sense."""
+        self.stage(f"waiting for clients {sorted(session.nodes.lost)}")
+        return session.nodes.find_again(self.patience)
+
+    def _opened(self, scenario: Scenario, learner: Learner, training: Training) -> FlowerSession:
+        key = (scenario.fingerprint, learner, training)
+        if self._open is None or self._open[0] != key:
+            if self.roster is None:
+                self.roster = Roster.gather(self.grid, scenario.n, self.patience, self.log, kind_of(scenario))
+            self.roster.check(scenario)
+            self._open = key, self.open_session(self.roster, scenario, learner, training)
+        return self._open[1]
+
+    def open_session(
+        self, roster: Roster, scenario: Scenario, learner: Learner, training: Training
+    ) -> FlowerSession:
+        """A session with these clients by our own messages; another kind of app needs another one."""
+        at_nodes = isinstance(scenario.test, RemoteData)
+        if at_nodes and isinstance(learner, Measuring) and learner.own_metrics:
+            names = ", ".join(repr(metric.name) for metric in learner.own_metrics.values())
+            raise InputError(
+                f"The metric {names} needs the test rows on the server, and here the nodes hold them and measure "
+                "models with the built-in metrics. Give the server a test set, or choose a built-in metric."
+            )
+        inner = cast(AveragingSession, learner.session(scenario, training, self.device, self.memory))
+        stacks = Stacks(scenario, learner, training, self.message_bytes)
+        measure = StacksAtNodes(stacks) if at_nodes else None
+        return FlowerSession(inner, Nodes(roster, stacks, self.deadline), self.memory, measure)
+
+
+def _unavailable(nodes: Nodes, scenario: Scenario, masks: Sequence[int]) -> UtilityError:
+    if nodes.diverged and not nodes.lost:
+        return _diverged(nodes, scenario, masks)
+    reasons = {client: failure.reason for client, failure in sorted(nodes.lost.items())}
+    told = [f"client {client} ({scenario.names[client]}) {reason}" for client, reason in reasons.items()]
+    return UnavailableError(
+        f"{plural(len(masks), 'coalition')} could not be trained: {'; '.join(told[:6])}. What was finished is kept: start "
+        "these nodes again and run the same valuation, or set missing='use-known' to value the others alone.",
+        members(masks[0]),
+        reasons,
+    )
+
+
+def _diverged(nodes: Nodes, scenario: Scenario, masks: Sequence[int]) -> UtilityError:
+    """Nobody was away, so nobody is named as missing; who is part of all these coalitions is worth a look."""
+    where = ", ".join(scenario.names[i] for i in sorted(nodes.diverged)[:6])
+    shared = members(reduce(and_, masks))
+    suspects = f" All of them have {', '.join(scenario.names[i] for i in shared[:6])}." if shared else ""
+    return UtilityError(
+        f"The training of {plural(len(masks), 'coalition')} diverged: at {where} their models came to numbers that are not "
+        f"finite.{suspects} The others are kept. Lower the rate, or ask whether a client manipulates its models.",
+        members(masks[0]),
+    )

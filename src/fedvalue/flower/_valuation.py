@@ -1,0 +1,142 @@
+"""A valuation in a federation, from the game to the results in a folder, also when clients are missing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from logging import INFO, WARNING
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+from flwr.common import log
+
+from fedvalue._files import write_json
+from fedvalue._version import __version__
+from fedvalue.errors import InputError, MethodError, UnavailableError
+from fedvalue.flower._roster import Roster
+from fedvalue.flower._settings import MISSING
+from fedvalue.games import FederatedGame, RestrictedGame
+from fedvalue.report import report
+from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, value
+from fedvalue.store import UtilityStore
+from fedvalue.values import Cost, Values
+
+__all__ = ["Valuation", "value_of_those_who_answer"]
+
+_FORMAT = "fedvalue.flower/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Valuation:
+    """Which method, what to do when clients are missing, and where trainings and results go."""
+
+    method: str
+    budget: int | None
+    seed: int
+    missing: str
+    store: Path
+    out: Path
+    evaluated_at: str
+
+    def __post_init__(self) -> None:
+        if self.missing not in MISSING:
+            raise InputError(f"missing must be one of {MISSING}. Got {self.missing!r}.")
+
+    def run(self, game: FederatedGame, roster: Roster) -> Values:
+        """Values the clients; leaves values.json, run.json and report.html, and every training in the store."""
+        for folder in (self.out, self.store.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        with UtilityStore(self.store) as store:
+            values = self._valued(game, store)
+            facts: dict[str, Any] = {
+                "message_rounds": roster.queries + roster.rounds,
+                "messages": roster.messages,
+                "evaluated_at": self.evaluated_at,
+            }
+            facts |= {"incidents": roster.incidents} if roster.incidents else {}
+            values = replace(values, details={**values.details, **facts})
+            self._leave(game, values, store)
+        return values
+
+    def _valued(self, game: FederatedGame, store: UtilityStore) -> Values:
+        how = self.method, self.budget, self.seed
+        try:
+            return value(game, *how, store, on_stage=lambda text: log(INFO, text))
+        except UnavailableError as error:
+            if self.missing == "refuse":
+                raise
+            log(INFO, "Valuing those who answer: %s", error)
+            return value_of_those_who_answer(game, error, *how, store)
+
+    def _leave(self, game: FederatedGame, values: Values, store: UtilityStore) -> None:
+        """New results take the place of earlier ones, the values last: whoever waits for them finds all."""
+        try:
+            write_json(self.out / RECORD_FILE, self._record(game))
+            report(values, self.out / REPORT_FILE, store=store)
+        except Exception as error:  # what goes with the values must not cost them
+            log(WARNING, "There is no report: %s", error)
+        write_json(self.out / VALUES_FILE, values.to_dict())
+
+    def _record(self, game: FederatedGame) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            "game_id": game.id,
+            "metric": game.metric,
+            "replicates": game.replicates,
+            "method": self.method,
+            "budget": self.budget,
+            "options": {},
+            "seed": self.seed,
+            "missing": self.missing,
+            "evaluated_at": self.evaluated_at,
+            "scenario": {
+                "name": game.scenario.name,
+                "clients": list(game.names),
+                "rows": [len(data) for data in game.scenario.clients],
+                "fingerprint": game.scenario.fingerprint,
+            },
+            "learner": dict(game.learner.identity()),
+            "training": asdict(game.training),
+            "backend": "flower",
+            "versions": {"fedvalue": __version__, "python": python_version(), "flwr": version("flwr")},
+            "store": Path(os.path.relpath(self.store, self.out)).as_posix(),
+        }
+
+
+def value_of_those_who_answer(
+    game: FederatedGame,
+    error: UnavailableError,
+    method: str,
+    budget: int | None,
+    seed: int,
+    store: UtilityStore,
+) -> Values:
+    """Values in the game of the clients that are left, after those that the error names were lost.
+
+    A client that is missing gets no number at all: nothing is known of what its data adds.
+    """
+    lost = dict(error.reasons)
+    while True:
+        left = [i for i in range(game.n) if i not in lost]
+        if not left:
+            raise error
+        rest = RestrictedGame(game, left, store)
+        try:
+            values = value(rest, method, budget, seed, on_stage=lambda text: log(INFO, text))
+        except MethodError as impossible:  # gradient methods look at a run of all clients
+            raise error from impossible
+        except UnavailableError as further:
+            if not set(further.reasons) - set(lost):
+                raise
+            lost |= further.reasons
+            continue
+        missing = {game.names[i]: reason for i, reason in sorted(lost.items())}
+        return replace(values, clients=tuple(left), absent=missing, cost=_cost(values, rest.reused))
+
+
+def _cost(values: Values, reused: int) -> Cost | None:
+    """What was trained and what came from the store, which a restricted game looks into by itself."""
+    cost = values.cost
+    return cost and replace(cost, trained=cost.trained - reused, reused=cost.reused + reused)

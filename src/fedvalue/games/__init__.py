@@ -1,0 +1,28 @@
+"""Games: v(S) for lists of coalitions, from a table, a function, or federated training."""
+
+from fedvalue.games._base import Game, Measured, Priced, Staged, Traceable, client_names
+from fedvalue.games._federated import FederatedGame
+from fedvalue.games._function import FunctionGame
+from fedvalue.games._lacking import completed, lacking, lacks_metric
+from fedvalue.games._restricted import RestrictedGame
+from fedvalue.games._table import GameLike, TableGame, as_game
+from fedvalue.games._table_file import read_table
+
+__all__ = [
+    "FederatedGame",
+    "FunctionGame",
+    "Game",
+    "GameLike",
+    "Measured",
+    "Priced",
+    "RestrictedGame",
+    "Staged",
+    "TableGame",
+    "Traceable",
+    "as_game",
+    "client_names",
+    "completed",
+    "lacking",
+    "lacks_metric",
+    "read_table",
+]

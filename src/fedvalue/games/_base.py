@@ -1,0 +1,90 @@
+"""Games: v(S) for lists of coalitions.
+
+A game knows its number of clients, their names, an `id` that changes with anything that changes its
+utilities and with nothing else, and how to evaluate coalitions, handing each outcome over as it finishes.
+Where evaluations are noisy they can be repeated: the utility of a coalition is the mean over `replicates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from fedvalue.errors import GameError
+from fedvalue.outcome import Outcome
+from fedvalue.training import TraceGames
+
+__all__ = ["Game", "Measured", "Priced", "Staged", "Traceable", "client_names"]
+
+
+class Game(Protocol):
+    """What a game must offer. `evaluate` yields each coalition as soon as it is finished, in any order."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def doubts(self) -> tuple[str, ...]: ...
+    @property
+    def replicates(self) -> int: ...
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]: ...
+    def utility(self, outcome: Outcome) -> float: ...
+
+
+# What only some games can do. A game says so by having the members; a run looks for nothing else.
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A game whose outcomes hold several metrics, of which one is the utility.
+
+    Outcomes hold it as `stored_as`, which is not its name where the metric is the user's own. `retrain`: whether
+    trainings in the store that lack it are to be made again.
+    """
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def higher_is_better(self) -> bool: ...
+    @property
+    def stored_as(self) -> str: ...
+    @property
+    def retrain(self) -> bool: ...
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """A game that can say what it is doing between two finished coalitions."""
+
+    def follow(self, on_stage: Callable[[str], None]) -> None: ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A game that can tell from the seconds of some coalitions what exact values would take."""
+
+    def exact_cost(self, seconds: Mapping[int, float]) -> tuple[int, float | None]:
+        """Trainings for exact values, and their seconds if there is anything to extrapolate from."""
+        ...
+
+
+@runtime_checkable
+class Traceable(Protocol):
+    """A game with a training that can be recorded, for gradient methods. `averages`: whether it really can."""
+
+    @property
+    def averages(self) -> bool: ...
+    def trace_games(self, keep: Callable[[int, Outcome], None] | None = None) -> TraceGames: ...
+
+
+def client_names(n: int, names: Sequence[str] | None) -> tuple[str, ...]:
+    """The given names as text, or client-0, client-1, …"""
+    if names is None:
+        return tuple(f"client-{i}" for i in range(n))
+    given = tuple(str(name) for name in names)
+    if len(given) != n or len(set(given)) != n:
+        raise GameError(f"names must hold {n} different names. Got {len(given)}: {list(given)[:12]}.")
+    return given

@@ -1,0 +1,158 @@
+"""The federated game: v(S) is the utility of the model that the clients of S train together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedvalue.coalitions import members
+from fedvalue.errors import InputError, UtilityError
+from fedvalue.learners import make_learner
+from fedvalue.learners.metrics import MetricLike, count_by, measuring
+from fedvalue.outcome import Outcome
+from fedvalue.scenarios import Scenario
+from fedvalue.store import fingerprint
+from fedvalue.trainers import Staged, Trainer, make_trainer
+from fedvalue.training import (
+    Doubtful,
+    Learner,
+    StartingLearner,
+    Trace,
+    TraceGames,
+    Training,
+    seconds_per_pass_of,
+    work_of_all,
+)
+
+__all__ = ["FederatedGame"]
+
+_SEMANTICS = 1  # raised when the same rules come to mean another training
+
+
+class FederatedGame:
+    """Clients of a scenario, a model, rules of training, and the metric that counts.
+
+    `metric` is one of the metrics of every outcome (accuracy, loss, …, or part/accuracy for a named part of
+    the test set), or one of your own: a `Metric`, a function (outputs, labels) → number, or
+    package.module:function. Where lower is better its negative is the utility. The store keeps all metrics, so
+    another choice trains nothing again, except a metric of your own that came after the trainings: with
+    `retrain` they are made again and get it, without it they are refused. With `replicates` > 1 every training is
+    repeated with other random numbers; the utility is the mean.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        model: str | Learner | Callable[..., Any] = "mlp",
+        training: Training | None = None,
+        *,
+        metric: MetricLike | None = None,
+        retrain: bool = False,
+        trainer: str | Trainer = "local",
+        replicates: int = 1,
+        **trainer_options: Any,
+    ) -> None:
+        if not isinstance(replicates, (int, np.integer)) or replicates < 1:
+            raise InputError(f"replicates must be a whole number of at least 1. Got {replicates!r}.")
+        self.scenario = scenario
+        self.learner = make_learner(model)
+        self.training = training or Training()
+        self._counted = count_by(metric, scenario.task, scenario.test_parts)
+        own = self._counted.own
+        self._measuring = measuring(self.learner, {self.stored_as: own}) if own else self.learner
+        self._tried = own is None
+        self.retrain = retrain
+        self.trainer = make_trainer(trainer, **trainer_options)
+        self.replicates = replicates
+        self.n = scenario.n
+        self.names = scenario.names
+        self.doubts = self.learner.doubts if isinstance(self.learner, Doubtful) else ()
+        self.doubts += own.doubts if own else ()
+        self.id = "federation-" + fingerprint(self.description(), _SEMANTICS)[0][:24]
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric that counts."""
+        return self._counted.name
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether the utility is the metric itself and not its negative."""
+        return self._counted.higher_is_better
+
+    @property
+    def stored_as(self) -> str:
+        """The name under which outcomes hold the metric: with a fingerprint, where it is the user's own."""
+        return self._counted.stored_as
+
+    def follow(self, on_stage: Callable[[str], None]) -> None:
+        """Has the trainer say what it is doing, where it can: progress between finished coalitions."""
+        if isinstance(self.trainer, Staged):
+            self.trainer.stage = on_stage
+
+    def exact_cost(self, seconds: Mapping[int, float]) -> tuple[int, float | None]:
+        """Trainings for exact values, and their seconds, extrapolated from those of some coalitions."""
+        everything = work_of_all(self.scenario, self.training)
+        speed = seconds_per_pass_of(self.scenario, self.training, seconds)
+        return everything.trained * self.replicates, None if speed is None else speed * everything.passes
+
+    def description(self) -> dict[str, Any]:
+        """What identifies the game: data, model and rules; not the metric, names, backend or device."""
+        learner, seed = self.learner, self.training.seed
+        start = learner.start(self.scenario, seed) if isinstance(learner, StartingLearner) else {}
+        return {
+            "scenario": self.scenario.fingerprint,
+            "learner": {**learner.identity(), **start},
+            "training": self.training.identity(),
+        }
+
+    def utility(self, outcome: Outcome) -> float:
+        """The metric that counts, negated where lower is better."""
+        value = outcome.metrics.get(self.stored_as)
+        if value is None:
+            raise InputError(
+                f"The metric {self.metric!r} is not among those of this game: {', '.join(outcome.metrics)}."
+            )
+        return value if self.higher_is_better else -value
+
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
+        """Trains the coalitions; one whose training diverged is refused when the others are done."""
+        training = self.training.replicate(replicate)
+        if (
+            not self._tried
+        ):  # the untrained model costs nothing, and tells whether the user's own metric works
+            for _ in self.trainer.train(self.scenario, self._measuring, training, [0]):
+                self._tried = True
+        diverged: list[int] = []
+        for mask, outcome in self.trainer.train(self.scenario, self._measuring, training, masks):
+            if all(math.isfinite(value) for value in outcome.metrics.values()):
+                yield mask, outcome
+            else:
+                diverged.append(mask)
+        if diverged:
+            who = members(diverged[0])
+            raise UtilityError(
+                f"The training of coalition {who} ({', '.join(self.names[i] for i in who[:8])}) diverged: its "
+                f"model gives numbers that are not finite ({len(diverged)} of {len(masks)} coalitions did). "
+                "They were not stored; lower the rate and run again.",
+                who,
+            )
+
+    def trace(self) -> Trace:
+        """One recorded run of all clients, for the gradient methods."""
+        return self.trainer.trace(self.scenario, self._measuring, self.training)
+
+    @property
+    def averages(self) -> bool:
+        """Whether there is anything to record: clients whose updates are averaged."""
+        return self.learner.averages
+
+    def trace_games(self, keep: Callable[[int, Outcome], None] | None = None) -> TraceGames:
+        """The games that the gradient methods play on one run, recorded when the first of them begins.
+
+        `keep` is handed the outcome of that run, which is a training of the grand coalition.
+        """
+        return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep)

@@ -1,0 +1,140 @@
+"""Games given by a function of one's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from fedvalue._checks import whole
+from fedvalue.coalitions import members
+from fedvalue.errors import GameError, UtilityError
+from fedvalue.games._base import client_names
+from fedvalue.games._calls import Agenda, Failed, Replied, calls_here
+from fedvalue.outcome import UTILITY, Outcome
+from fedvalue.store import fingerprint
+
+__all__ = ["FunctionGame"]
+
+
+class FunctionGame:
+    """A game given by a function: `fn([(0, 2), (1,)]) -> [0.9, 0.7]`, tuples of client indices.
+
+    With `batch=False` the function takes one coalition and returns one number. Fast functions are
+    called with many coalitions at a time, slow ones (over ten milliseconds) one by one, so that a killed
+    process loses nothing that was finished; `chunk=64` always passes up to 64, for functions
+    that train many coalitions together.
+
+    `jobs=4` calls the function in four processes, side by side, which pays from a tenth of a second per call on;
+    the utilities are the same. `timeout` is what a coalition may take, in seconds (a chunk: their sum); then its
+    process is ended. A coalition that fails, by an exception, a timeout, a crash or a result that is no number,
+    is tried again `retries` times before the run ends, with what was finished kept. On Linux these processes are
+    forks of this one, so any function will do, and each computes with one thread; `start="spawn"` starts fresh
+    ones, as CUDA needs it, for a function that can be imported. In them, global random numbers are seeded for
+    every call: a function that draws some gives the same with two jobs as with four, but not as with one.
+
+    For a store the game needs an identity. By default it is taken from the function's source text and the data
+    that it refers to, as they are now; `key="…"` replaces that with a name of yours (data version, model,
+    settings): change it whenever the utilities change. It is required where `doubts` names something that the
+    identity cannot cover: a function without source text, files that it reads, data that it changes. A noisy function can be called `replicates` times per coalition; the
+    utility is the mean.
+
+    >>> FunctionGame(2, lambda coalitions: [float(len(c)) for c in coalitions])([0b00, 0b11])
+    [0.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        n: int,
+        fn: Callable[..., Any],
+        names: Sequence[str] | None = None,
+        *,
+        batch: bool = True,
+        chunk: int | None = None,
+        key: str | None = None,
+        replicates: int = 1,
+        jobs: int = 1,
+        timeout: float | None = None,
+        retries: int = 0,
+        start: str | None = None,
+    ) -> None:
+        if not callable(fn):
+            raise GameError(f"fn must be a function of coalitions. Got {type(fn).__name__}.")
+        self.n = whole("The number of clients", n, 1, error=GameError)
+        self.fn = fn
+        self.batch = batch
+        self.chunk = None if chunk is None else whole("chunk", chunk, 1, error=GameError)
+        self.replicates = whole("replicates", replicates, 1, error=GameError)
+        self.jobs = whole("jobs", jobs, 1, error=GameError)
+        self.retries = whole("retries", retries, 0, error=GameError)
+        self.timeout = None if timeout is None else _seconds(timeout)
+        self.start = None if start is None else _start_method(start)
+        self.names = client_names(self.n, names)
+        identified_by = fn if key is None else ("key", str(key))
+        digest, self.doubts = fingerprint(self.n, batch, identified_by)
+        self.id = "function-" + digest[:24]
+
+    def __call__(self, masks: Sequence[int]) -> list[float]:
+        found = {mask: outcome.metrics[UTILITY] for mask, outcome in self.evaluate(masks)}
+        return [found[mask] for mask in masks]
+
+    def utility(self, outcome: Outcome) -> float:
+        """The number that the function returned."""
+        return outcome.metrics[UTILITY]
+
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
+        """Calls the function, and yields each utility as soon as the call that gave it returns."""
+        in_workers = self.jobs > 1 or self.timeout is not None
+        # A worker has one coalition at a time where it can: only that one is lost with it.
+        alone = not self.batch and (in_workers or self.chunk is None)
+        agenda = Agenda(masks, 1 if alone else self.chunk, self.retries)
+        replies = (
+            self._in_workers(agenda, replicate) if in_workers else calls_here(self.fn, self.batch, agenda)
+        )
+        with closing(replies):
+            for call, reply, seconds in replies:
+                for mask, utility in agenda.settle(call, reply, seconds):
+                    yield mask, Outcome({UTILITY: utility}, seconds / len(call.masks), backend="function")
+        if agenda.failed:
+            raise self._error(agenda.failed)
+
+    def _in_workers(self, agenda: Agenda, replicate: int) -> Generator[Replied, None, None]:
+        from fedvalue.games._workers import calls_in_workers
+
+        limits = (self.jobs, self.timeout, self.start)
+        return calls_in_workers(self.fn, self.batch, agenda, replicate, *limits)
+
+    def _error(self, failed: Sequence[Failed]) -> UtilityError:
+        first, others = failed[0], len(failed) - 1
+        who, error = members(first.mask), first.failure.error
+        names = ", ".join(self.names[i] for i in who[:8]) or "no clients"
+        attempts = f" in {first.attempts} attempts, at last" if first.attempts > 1 else ""
+        text = (
+            f"The utility function failed for coalition {who} ({names}{', …' if len(who) > 8 else ''}){attempts}: "
+            f"{first.failure.reason}. {f'It failed for {others} more, too. ' if others else ''}Coalitions that were "
+            "finished are kept; fix the function and run again."
+        )
+        if first.failure.where and error is None:  # an exception of this process shows its own traceback
+            text += f"\nRaised here, the innermost line last:\n{first.failure.where}"
+        raised = UtilityError(text, who)
+        raised.__cause__ = error
+        return raised
+
+
+def _start_method(start: str) -> str:
+    from multiprocessing import get_all_start_methods
+
+    known = get_all_start_methods()
+    if start not in known:
+        raise GameError(f"start must be one of {', '.join(known)} on this system, or None. Got {start!r}.")
+    return start
+
+
+def _seconds(timeout: float) -> float:
+    number = isinstance(timeout, (int, float, np.integer, np.floating)) and not isinstance(timeout, bool)
+    if not number or not 0 < timeout < math.inf:
+        raise GameError(f"timeout must be a positive number of seconds, or None. Got {timeout!r}.")
+    return float(timeout)

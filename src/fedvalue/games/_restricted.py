@@ -1,0 +1,64 @@
+"""A game restricted to some of its clients: coalitions with others do not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from fedvalue.coalitions import members
+from fedvalue.games._base import Game, Measured, Staged
+from fedvalue.games._lacking import completed, lacking
+from fedvalue.outcome import UTILITY, Outcome
+from fedvalue.store import Store, register
+
+__all__ = ["RestrictedGame"]
+
+
+class RestrictedGame:
+    """The game of the given clients (by number). Utilities are those of the whole game.
+
+    They are read from and kept in the whole game's part of the `store`, under its id: a client that comes back
+    finds everything that was trained without it. `reused` counts those that were read.
+    """
+
+    def __init__(self, game: Game, clients: Sequence[int], store: Store) -> None:
+        self.game = game
+        self.clients = tuple(clients)
+        self.store = store
+        self.reused = 0
+        self.n = len(self.clients)
+        self.replicates = game.replicates
+        self.names = tuple(game.names[i] for i in self.clients)
+        self.whole_id = game.id
+        # Its coalitions are numbered otherwise: to a store of its own it is another game.
+        self.id = f"{game.id}-of-{'.'.join(map(str, self.clients))}"
+        self.doubts = game.doubts
+        self.metric = game.metric if isinstance(game, Measured) else UTILITY
+        self.higher_is_better = game.higher_is_better if isinstance(game, Measured) else True
+        self.stored_as = game.stored_as if isinstance(game, Measured) else UTILITY
+        self.retrain = game.retrain if isinstance(game, Measured) else False
+        register(store, game.id, game.n, game.names)
+
+    def follow(self, on_stage: Callable[[str], None]) -> None:
+        """Has the whole game say what it is doing, where it can."""
+        if isinstance(self.game, Staged):
+            self.game.follow(on_stage)
+
+    def utility(self, outcome: Outcome) -> float:
+        """As in the whole game."""
+        return self.game.utility(outcome)
+
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
+        """What the store of the whole game holds, then what has to be evaluated."""
+        restricted = {sum(1 << self.clients[i] for i in members(mask)): mask for mask in masks}
+        stored = self.store.read(self.game.id, list(restricted), replicate)
+        incomplete = lacking(self.game, stored)
+        self.reused += len(stored) - len(incomplete)
+        for mask, outcome in stored.items():
+            if mask not in incomplete:
+                yield restricted[mask], outcome
+        left = [mask for mask in restricted if mask not in stored or mask in incomplete]
+        for mask, outcome in self.game.evaluate(left, replicate):
+            if mask in incomplete:
+                outcome = completed(self.game, mask, incomplete[mask], outcome)
+            self.store.append(self.game.id, [(mask, outcome)], replicate)
+            yield restricted[mask], outcome

@@ -1,0 +1,78 @@
+"""Games given by all their utilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedvalue.coalitions import members
+from fedvalue.errors import GameError, UtilityError
+from fedvalue.games._base import Game, client_names
+from fedvalue.outcome import UTILITY, Outcome
+from fedvalue.store import fingerprint
+
+__all__ = ["GameLike", "TableGame", "as_game"]
+
+GameLike: TypeAlias = "Game | ArrayLike"
+
+
+class TableGame:
+    """A game given by all its utilities: entry m belongs to the coalition whose bitmask is m.
+
+    >>> game = TableGame([0.0, 1.0, 2.0, 4.0], names=["a", "b"])
+    >>> game([0b11, 0b01])
+    [4.0, 1.0]
+    """
+
+    replicates = 1
+    doubts: tuple[str, ...] = ()
+
+    def __init__(self, utilities: ArrayLike, names: Sequence[str] | None = None) -> None:
+        try:
+            table = np.array(utilities, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise GameError(f"A table of utilities must hold numbers only. {error}.") from error
+        length = table.size
+        if table.ndim != 1 or length < 2 or length & (length - 1):
+            raise GameError(
+                "A table of utilities must be a vector of 2**n numbers for n ≥ 1 clients, one for each "
+                f"coalition, indexed by bitmask. Got shape {table.shape}."
+            )
+        self.n = length.bit_length() - 1
+        bad = np.flatnonzero(~np.isfinite(table))
+        if bad.size:
+            who = members(int(bad[0]))
+            raise UtilityError(
+                f"Utilities must be finite. Entry {bad[0]} of the table, coalition {who}, is "
+                f"{table[bad[0]]}; {bad.size} of {length} entries are not finite.",
+                who,
+            )
+        table.flags.writeable = False
+        self.utilities: NDArray[np.float64] = table
+        self.names = client_names(self.n, names)
+        self.id = "table-" + fingerprint(table)[0][:24]
+
+    def __call__(self, masks: Sequence[int]) -> list[float]:
+        index = np.fromiter(masks, dtype=np.int64, count=len(masks))
+        return cast("list[float]", self.utilities[index].tolist())
+
+    def utility(self, outcome: Outcome) -> float:
+        """The number that was looked up."""
+        return outcome.metrics[UTILITY]
+
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
+        """Looks the coalitions up."""
+        for mask, utility in zip(masks, self(masks), strict=True):
+            yield mask, Outcome({UTILITY: utility}, backend="table")
+
+
+def as_game(game: GameLike) -> Game:
+    """The game itself, or a table game made of a plain array of 2**n utilities."""
+    if hasattr(game, "evaluate") and hasattr(game, "n"):
+        return cast(Game, game)
+    if callable(game):
+        raise GameError("A function alone does not say how many clients there are. Use FunctionGame(n, fn).")
+    return TableGame(game)

@@ -1,0 +1,202 @@
+"""Metrics of models: those that are measured of every trained model, those of one's own, and the one that counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from copy import copy
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue._imports import own_object
+from fedvalue.errors import InputError, UtilityError
+from fedvalue.outcome import own_metric
+from fedvalue.store import fingerprint
+from fedvalue.training import Learner
+
+__all__ = ["METRICS", "Counted", "Measuring", "Metric", "MetricLike", "count_by", "measuring"]
+
+METRICS: Mapping[str, Mapping[str, bool]] = {
+    "classification": {
+        "accuracy": True, "correct": True, "loss": False, "balanced_accuracy": True, "f1": True, "auc": True,
+    },
+    "regression": {"r2": True, "mse": False, "mae": False},
+}  # fmt: skip
+"""What is measured of every trained model, by task, and whether higher is better. The first is the usual utility."""
+
+_TAKES = ("outputs", "predictions")
+_EXPECTED = "a function (outputs, labels) → number, or a fedvalue.Metric"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of your own: `function(outputs, labels)` gives one finite number for one model.
+
+    For a classification, `outputs` are the model's logits on all test rows, float64 of shape (rows, classes), and
+    `labels` their classes, int64 of shape (rows,). For a regression both are float64 of shape (rows,). With
+    `takes="predictions"` the function gets the predicted classes (int64, where the logit is largest) instead of the
+    logits; the predictions of a regression are its outputs. The arrays are copies. Mind the order: scikit-learn's
+    functions take the labels first.
+
+    Where lower is better the negative of the metric is the utility. The function is called for every trained model,
+    on the whole test set and on each of its named parts; a part on which it fails is left out.
+
+    A store recognises the function by its source text and what that refers to, and keeps the numbers of two
+    functions of the same name apart. `key` replaces this by a text of yours: change it when the numbers change.
+
+    >>> hits = Metric("hits", lambda predicted, labels: float((predicted == labels).sum()), takes="predictions")
+    >>> hits(np.array([[0.1, 0.9], [0.8, 0.2]]), np.array([1, 1]))
+    1.0
+    """
+
+    name: str
+    function: Callable[[NDArray[Any], NDArray[Any]], float]
+    higher_is_better: bool = True
+    _: KW_ONLY
+    takes: str = "outputs"
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.higher_is_better, bool):
+            raise InputError(
+                f"higher_is_better of the metric {self.name!r} must be True or False. Got {self.higher_is_better!r}."
+            )
+        if (
+            not isinstance(self.name, str)
+            or not self.name.isprintable()
+            or not self.name.strip()
+            or "/" in self.name
+        ):
+            raise InputError(
+                f"The name of a metric must be a line of text without a slash. Got {self.name!r}. A function "
+                "without a usable name gets one by Metric('name', function)."
+            )
+        if any(self.name in names for names in METRICS.values()):
+            raise InputError(
+                f"{self.name!r} is a built-in metric. Give yours another name: Metric('name', function)."
+            )
+        if not callable(self.function):
+            raise InputError(f"The metric {self.name!r} must be {_EXPECTED}. Got {self.function!r}.")
+        if self.takes not in _TAKES:
+            raise InputError(f"A metric takes {' or '.join(_TAKES)}. Got {self.takes!r} for {self.name!r}.")
+
+    def __call__(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
+        """The metric of one model, checked to be a finite number."""
+        if self.takes == "predictions" and outputs.ndim == 2:
+            given = outputs.argmax(1)
+        else:
+            given = np.array(outputs, dtype=np.float64)
+        true = np.array(labels, dtype=np.int64 if outputs.ndim == 2 else np.float64)
+        try:
+            number = self.function(given, true)
+        except Exception as error:  # whatever the user's own function raises
+            raise UtilityError(f"The metric {self.name!r} raised {type(error).__name__}: {error}.") from error
+        if isinstance(number, (str, bytes)) or np.ndim(number) != 0:
+            raise UtilityError(
+                f"The metric {self.name!r} must return one number. Got {_shown(number)}, a {type(number).__name__}."
+            )
+        try:
+            found = float(number)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UtilityError(
+                f"The metric {self.name!r} must return one number. Got {_shown(number)}."
+            ) from error
+        if not math.isfinite(found):
+            raise UtilityError(f"The metric {self.name!r} must return a finite number. Got {found}.")
+        return found
+
+    @property
+    def stored_as(self) -> str:
+        """The name under which outcomes hold it: two functions of one name are two metrics."""
+        return own_metric(self.name, self._identity[0])
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What the function refers to and a store could not see change."""
+        return self._identity[1]
+
+    @cached_property
+    def _identity(self) -> tuple[str, tuple[str, ...]]:
+        if self.key is not None:
+            return fingerprint("key", self.key, self.takes)
+        return fingerprint(self.function, self.takes)
+
+
+MetricLike = str | Metric | Callable[[NDArray[Any], NDArray[Any]], float]
+"""A metric by name, by package.module:function, as a function, or as it is."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The metric that counts in a game. Outcomes hold it as `stored_as`; `own` is None where it is built in."""
+
+    name: str
+    higher_is_better: bool
+    stored_as: str
+    own: Metric | None = None
+
+
+@runtime_checkable
+class Measuring(Protocol):
+    """A learner whose sessions can also compute metrics of one's own: those it holds, by the names they are stored as."""
+
+    own_metrics: Mapping[str, Metric]
+
+
+def count_by(metric: MetricLike | None, task: str, parts: Collection[str]) -> Counted:
+    """The metric that counts: the usual one where none is given; part/name counts a named part of the test set.
+
+    >>> count_by("late/loss", "classification", ["late"])
+    Counted(name='late/loss', higher_is_better=False, stored_as='late/loss', own=None)
+    """
+    built_in = dict(METRICS[task])
+    for part in parts:
+        built_in |= {f"{part}/{name}": better for name, better in METRICS[task].items()}
+    if metric is None:
+        metric = next(iter(built_in))
+    if isinstance(metric, str) and metric in built_in:
+        return Counted(metric, built_in[metric], metric)
+    if isinstance(metric, str) and ":" not in metric:
+        raise InputError(
+            f"Unknown metric {metric!r}. Metrics of this game: {', '.join(built_in)}, or package.module:function."
+        )
+    own = _own(metric)
+    return Counted(own.name, own.higher_is_better, own.stored_as, own)
+
+
+def measuring(learner: Learner, own: Mapping[str, Metric]) -> Learner:
+    """The learner, with sessions that also compute these metrics, and no others of one's own."""
+    if isinstance(learner, Measuring):
+        twin = copy(learner)
+        twin.own_metrics = own
+        return cast(Learner, twin)
+    if not own:
+        return learner
+    names = ", ".join(repr(metric.name) for metric in own.values())
+    raise InputError(
+        f"The metric {names} cannot be computed here: a {type(learner).__name__} measures its models itself and does "
+        "not hand out what they say about the test rows. Choose a built-in metric."
+    )
+
+
+def _own(metric: MetricLike) -> Metric:
+    if isinstance(metric, str):
+        metric = cast(MetricLike, own_object(metric, "metric", _EXPECTED))
+    if isinstance(metric, Metric):
+        return metric
+    name = getattr(metric, "__name__", "")
+    if not callable(metric) or name in ("", "<lambda>"):
+        raise InputError(
+            f"A metric is given by name or as {_EXPECTED}. Got {_shown(metric)}"
+            + (", which has no name: give it one by Metric('name', function)." if callable(metric) else ".")
+        )
+    return Metric(name, metric)
+
+
+def _shown(thing: object) -> str:
+    text = repr(thing)
+    return text if len(text) <= 60 else f"{text[:60]}…"

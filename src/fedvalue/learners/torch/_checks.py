@@ -1,0 +1,133 @@
+"""What a torch model must be like, found out on two samples before anything is trained."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from inspect import Parameter, signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import vmap
+
+from fedvalue.errors import FedvalueError, InputError
+from fedvalue.learners.torch._linear import StackedLinear
+from fedvalue.scenarios import Scenario
+
+__all__ = ["can_be_stacked", "check_module", "make_module"]
+
+# What `vmap` says where it loops itself, or copies: it is no faster than our own loop then.
+_SLOW = ("batching rule", "was resized since")
+
+
+def make_module(factory: Callable[..., Any], scenario: Scenario) -> Any:
+    """What the factory makes of the scenario; one that takes nothing is called with nothing."""
+    try:
+        return factory(scenario) if _takes_scenario(factory) else factory()
+    except FedvalueError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"The model cannot be made: {type(error).__name__}: {error}. Its factory is called with the scenario, "
+            "or without arguments if it takes none, and must return an nn.Module."
+        ) from error
+
+
+def _takes_scenario(factory: Callable[..., Any]) -> bool:
+    """Whether something must be handed over, or the scenario by name; sizes with defaults keep them."""
+    try:
+        parameters = signature(factory).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return True
+    places = (p for p in parameters if p.kind not in (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD))
+    return any(p.default is p.empty or p.name == "scenario" for p in places)
+
+
+def check_module(module: object, scenario: Scenario) -> nn.Module:
+    """The module, if FedAvg can train it: it has parameters, fits the data, keeps no state of its own and
+    says of a sample the same whatever the others are.
+
+    Makes some forward passes; in the first one lazy layers get their shapes.
+    """
+    if not isinstance(module, nn.Module):
+        raise InputError(f"A model factory must return an nn.Module. Got {type(module).__name__}.")
+    for name, part in module.named_modules():
+        if _mixes_samples(part):
+            raise InputError(
+                f"The model's layer {name!r} is a {type(part).__name__}: it mixes the samples of a batch "
+                "or keeps running statistics, which FedAvg does not average. Use GroupNorm or LayerNorm."
+            )
+    x = torch.from_numpy(scenario.test.x[:2])
+    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    try:
+        outputs = module.train()(x)
+    except Exception as error:
+        raise InputError(
+            f"The model cannot take this scenario's samples, {x.dtype} of shape {tuple(x.shape[1:])}: {error}"
+        ) from error
+    expected = (len(x), scenario.classes or 1)
+    if not torch.is_tensor(outputs) or outputs.shape != expected:
+        got = f"shape {tuple(outputs.shape)}" if torch.is_tensor(outputs) else type(outputs).__name__
+        raise InputError(f"The model must give outputs of shape {expected} for {len(x)} samples. Got {got}.")
+    for name, buffer in module.named_buffers():
+        if name in before and not torch.equal(before[name], buffer):
+            raise InputError(
+                f"The model changes its buffer {name!r} in training. Only parameters are averaged: a state "
+                "besides them would pass from one coalition to the next. Buffers must be constant."
+            )
+    if not any(p.requires_grad for p in module.parameters()):
+        raise InputError("The model has no parameters to train.")
+    _check_samples_apart(module, x)
+    return module
+
+
+@torch.no_grad()
+def _check_samples_apart(module: nn.Module, x: Tensor) -> None:
+    """Batches are filled up and the test set is cut to fit the memory: outputs must not depend on either."""
+    others = torch.cat([x[:1], x[:1].expand_as(x[1:])])
+    found = []
+    for samples in (x, others):
+        torch.manual_seed(0)  # dropout is drawn alike
+        found.append(module(samples)[0])
+    one, other = found
+    if not torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True):
+        raise InputError(
+            "The model's output for a sample depends on the other samples of the batch. It must treat each by "
+            "itself: look for a mean over the batch, or a layer that takes the first dimension for a sequence."
+        )
+    alone = module(x[:1])
+    if alone.shape != (1, *one.shape):
+        raise InputError(
+            f"The model must give outputs of shape {(1, *one.shape)} for a batch of one sample. Got shape "
+            f"{tuple(alone.shape)}: look for squeeze()."
+        )
+
+
+def can_be_stacked(
+    forward: Callable[[dict[str, Tensor], Tensor], Tensor], model: dict[str, Tensor], x: Tensor
+) -> bool:
+    """Whether two of these models can be trained as one program; tried, because `vmap` cannot do everything.
+
+    It refuses random numbers (dropout), control flow that depends on data, and recurrent layers.
+    """
+    for in_dims in ((0, 0), (0, None)):
+        pair = {name: torch.cat([tensor, tensor]).requires_grad_() for name, tensor in model.items()}
+        samples = torch.stack([x, x]) if in_dims[1] == 0 else x
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                with StackedLinear():
+                    outputs = vmap(forward, in_dims=in_dims)(pair, samples)
+                torch.autograd.backward(outputs.sum())
+            except Exception:
+                return False
+        if any(complaint in str(warning.message) for warning in heard for complaint in _SLOW):
+            return False
+    return True
+
+
+def _mixes_samples(part: nn.Module) -> bool:
+    if isinstance(part, nn.modules.batchnorm._BatchNorm):
+        return True
+    return isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats

@@ -1,0 +1,125 @@
+"""Local training of a stack: the optimiser steps that a client makes in one round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from fedvalue.learners.torch._cpu_adam import FusedAdam
+from fedvalue.learners.torch._cuda_graph import StepRunner
+from fedvalue.learners.torch._linear import StackedLinear, column_major
+from fedvalue.training import Training
+
+__all__ = ["Batches", "LocalSteps", "TorchStack"]
+
+
+class Optimizer(Protocol):
+    """What a step needs of an optimiser."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None: ...
+    def step(self) -> Any: ...
+
+
+TorchStack = dict[str, Tensor]
+"""Parameters of R models, each a tensor with a leading dimension of R."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """One client's round: sample numbers (steps × batch), their weights in the loss, a seed for dropout."""
+
+    index: Tensor
+    weight: Tensor
+    seed: int
+
+
+@dataclass(frozen=True)
+class LocalSteps:
+    """How models are trained on samples `x`, `y` of all clients under the rules of a training."""
+
+    forward: Callable[[TorchStack, Tensor], Tensor]
+    losses: Callable[[Tensor, Tensor], Tensor]
+    training: Training
+    x: Tensor
+    y: Tensor
+    runner: StepRunner = field(default_factory=StepRunner)
+
+    def together(self, stack: TorchStack, clients: Sequence[Batches], owner: Sequence[int]) -> TorchStack:
+        """All rows in step: one forward, one backward and one optimiser step for the whole stack.
+
+        Row r is trained on the batches `clients[owner[r]]`; all clients make the same number of steps.
+        """
+        on_cuda = self.x.is_cuda
+        layout = column_major if on_cuda else Tensor.contiguous
+        leaves = {name: layout(tensor).requires_grad_() for name, tensor in stack.items()}
+        anchor = self._anchor(leaves)
+        optimizer = self._optimizer(leaves)
+        one_client = len(clients) == 1
+        forward = vmap(self.forward, in_dims=(0, None if one_client else 0))
+        place = torch.tensor(owner, device=self.x.device)
+
+        def step(index: Tensor, weight: Tensor) -> None:
+            optimizer.zero_grad(set_to_none=True)
+            # Rows of one client share its samples: nothing is copied, and first layers become one product.
+            samples = index[place]
+            with nullcontext() if on_cuda else StackedLinear():
+                outputs = forward(leaves, self.x[index[0] if one_client else samples])
+            loss = (self.losses(outputs, self.y[samples]) * weight[place]).sum()
+            torch.autograd.backward(loss + self._proximal(leaves, anchor) if anchor else loss)
+            optimizer.step()
+
+        index, weight = (torch.stack([getattr(c, name) for c in clients]) for name in ("index", "weight"))
+        self.runner.run(step, index, weight)
+        return {name: tensor.detach().contiguous() for name, tensor in leaves.items()}
+
+    def each(self, stack: TorchStack, clients: Sequence[Batches], owner: Sequence[int]) -> TorchStack:
+        """One row after the other, as a plain loop would."""
+        trained = [
+            self._one({name: tensor[row] for name, tensor in stack.items()}, clients[of])
+            for row, of in enumerate(owner)
+        ]
+        return {name: torch.stack([model[name] for model in trained]) for name in stack}
+
+    def _one(self, model: TorchStack, batches: Batches) -> TorchStack:
+        leaves = {name: tensor.clone().requires_grad_() for name, tensor in model.items()}
+        anchor = self._anchor(leaves)
+        optimizer = self._optimizer(leaves)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(batches.seed)  # dropout is drawn alike for every coalition
+            for index, weight in zip(batches.index, batches.weight, strict=True):
+                real = weight > 0
+                optimizer.zero_grad(set_to_none=True)
+                outputs = self.forward(leaves, self.x[index[real]])
+                loss = (self.losses(outputs, self.y[index[real]]) * weight[real]).sum()
+                torch.autograd.backward(loss + self._proximal(leaves, anchor) if anchor else loss)
+                optimizer.step()
+        return {name: leaf.detach() for name, leaf in leaves.items()}
+
+    def _anchor(self, leaves: TorchStack) -> TorchStack:
+        """The global model that FedProx holds on to; nothing without μ."""
+        return {k: v.detach().clone() for k, v in leaves.items()} if self.training.mu else {}
+
+    def _proximal(self, leaves: TorchStack, anchor: TorchStack) -> Tensor:
+        distances = [(leaves[name] - start).square().sum() for name, start in anchor.items()]
+        return self.training.mu / 2 * torch.stack(distances).sum()
+
+    def _optimizer(self, leaves: TorchStack) -> Optimizer:
+        rules, parameters = self.training, list(leaves.values())
+        if rules.algorithm == "fedsgd":
+            return torch.optim.SGD(parameters, lr=rules.rate)
+        if rules.optimizer == "sgd":
+            return torch.optim.SGD(parameters, lr=rules.rate, momentum=rules.momentum)
+        if self.x.is_cuda and find_spec("triton"):
+            from fedvalue.learners.torch._cuda_adam import StackAdam
+
+            return StackAdam(parameters, rules.rate)
+        if self.x.device.type == "cpu":
+            return FusedAdam(parameters, rules.rate)
+        return torch.optim.Adam(parameters, lr=rules.rate, fused=self.x.is_cuda, capturable=self.x.is_cuda)

@@ -1,0 +1,227 @@
+"""The charts of the page: where every mark stands. Templates draw them.
+
+Places across are percentages, so charts fill a screen or a phone unscaled; places down are pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from fedvalue.report._facts import Client, Facts
+from fedvalue.report._scales import Scale, core_range, ticks
+from fedvalue.report._templates import html
+from fedvalue.report._trained import Absent, Growth, Pair, Synergy
+from fedvalue.report._words import called, signed
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+__all__ = ["convergence", "growth", "pairs", "ranking"]
+
+_PLOT, _PANEL = 280, 64  # heights in pixels
+_GOLDEN = (
+    0.6180339887498949  # its multiples fill an interval evenly: dots beside each other, not on each other
+)
+_FIRST, _LAST, _PANELS = 40, 20, 12  # of many clients, those that are open to see; the others unfold
+_MOST_IN_MAP = 40  # clients; beyond, a map of pairs cannot be read
+_NUMBERS = 12  # clients: cells are wide enough for numbers
+_READABLE = (0.01, 100.0)  # strongest pairs whose numbers say something in the three decimals of a cell
+_FAINT = 0.02  # of the strongest pair: less is shown as nothing
+_LEVELS = 4  # shades to either side of zero in the map of pairs
+
+
+# Clients by value
+
+
+class Bar(NamedTuple):
+    """A value as a bar from zero, its interval as a whisker."""
+
+    zero: float
+    left: float
+    width: float
+    whisker: tuple[float, float] | None
+
+
+def ranking(facts: Facts) -> Markup:
+    """The table of clients, with a bar in every row. Of many, the highest and the lowest are open to see."""
+    clients = facts.clients
+    parts = [("Highest value first", clients, False)]
+    if len(clients) > _FIRST + _LAST:
+        middle, last = clients[_FIRST:-_LAST], clients[-_LAST:]
+        parts = [
+            ("Highest value first", clients[:_FIRST], False),
+            (f"The {len(middle)} clients in between", middle, True),
+            (f"The {len(last)} clients with the lowest values", last, False),
+        ]
+    scale = _value_scale(clients)
+    return html(
+        "ranking",
+        facts,
+        parts=parts,
+        bar=lambda client: _bar(client, scale),
+        axis=[(scale(tick), _number(tick)) for tick in ticks(scale.low, scale.high, 4)],
+    )
+
+
+def _value_scale(clients: Sequence[Client]) -> Scale:
+    """Zero, all values and all their intervals, with a little room."""
+    bounds = [0.0]
+    for client in clients:
+        bounds += [x for x in (client.value, client.low, client.high) if x is not None]
+    low, high = min(bounds), max(bounds)
+    room = 0.02 * (high - low) or 1.0
+    return Scale(low - room if low < 0 else low, high + room)
+
+
+def _bar(client: Client, scale: Scale) -> Bar:
+    zero, end = scale(0.0), scale(client.value)
+    known = client.low is not None and client.high is not None
+    whisker = (scale(client.low or 0.0), scale(client.high or 0.0)) if known else None
+    return Bar(zero, min(zero, end), round(abs(end - zero), 2), whisker)
+
+
+# Utility against the number of clients
+
+
+def growth(facts: Facts) -> Markup:
+    """Trained coalitions as dots over their size, and the curve of their means."""
+    found = facts.growth
+    if isinstance(found, Absent):
+        return html("absent", facts, part=found)
+    low, high = core_range([utility for _, utility in found.dots], [layer.mean for layer in found.layers])
+    room, n = 0.04 * (high - low) or 0.5, len(facts.clients)
+    across, up = Scale(-0.6, n + 0.6), Scale(high + room, low - room, _PLOT)
+    shown = [(across(x), up(utility)) for x, utility in _beside(found) if low <= utility <= high]
+    return html(
+        "growth",
+        facts,
+        height=_PLOT,
+        up=[(up(tick), _number(tick)) for tick in ticks(low, high, 5)],
+        across=[(across(tick), f"{tick:.0f}") for tick in ticks(0, n, 8, whole=True)],
+        dots=shown,
+        means=[(across(layer.size), up(layer.mean)) for layer in found.layers],
+        label=f"{'negative ' if facts.lower_is_better else ''}{facts.values.metric}",
+        far=len(found.dots) - len(shown),
+    )
+
+
+def _beside(growth: Growth) -> list[tuple[float, float]]:
+    """Dots of one size spread to both sides of it."""
+    seen: Counter[int] = Counter()
+    spread = []
+    for size, utility in growth.dots:
+        spread.append((size + 0.6 * ((0.5 + seen[size] * _GOLDEN) % 1 - 0.5), utility))
+        seen[size] += 1
+    return spread
+
+
+# Pairs of clients
+
+
+class Cell(NamedTuple):
+    """A pair in the map: its place, its shade, what it says when pointed at, and its number where there is room."""
+
+    x: float
+    y: int
+    shade: str
+    title: str
+    text: str
+
+
+def pairs(facts: Facts) -> Markup:
+    """A triangle with a cell for each pair, clients in the order of their values; for many clients a table."""
+    found, n = facts.synergy, len(facts.clients)
+    if isinstance(found, Absent):
+        return html("absent", facts, part=found)
+    height = 30 if n <= _NUMBERS else 20
+    return html(
+        "pairs",
+        facts,
+        cells=_cells(facts, found, height) if n <= _MOST_IN_MAP else None,
+        columns=[round(100 / n * (k + 0.5), 2) for k in range(n - 1)],
+        width=round(100 / n, 2),
+        height=height,
+        widest=max(22, 3.4 * n + 14),
+        unknown=found.possible - len(found.pairs),
+        shades=[f"m{k}" for k in range(_LEVELS, 0, -1)] + [f"p{k}" for k in range(1, _LEVELS + 1)],
+    )
+
+
+def _cells(facts: Facts, synergy: Synergy, height: int) -> list[Cell]:
+    clients, n = facts.clients, len(facts.clients)
+    effects = {frozenset((pair.first, pair.second)): pair for pair in synergy.pairs}
+    strongest = max(abs(pair.effect) for pair in synergy.pairs)
+    numbers = n <= _NUMBERS and (strongest == 0 or _READABLE[0] <= strongest < _READABLE[1])
+    cells = []
+    for row, first in enumerate(clients):
+        for column, second in enumerate(clients[:row]):
+            pair = effects.get(frozenset((first.index, second.index)))
+            who = f"{called(first.name)} and {called(second.name)}"
+            place = round(100 / n * column, 2), 18 + height * row
+            cells.append(Cell(*place, *_shown(pair, who, strongest, facts.decimals, numbers)))
+    return cells
+
+
+def _shown(
+    pair: Pair | None, who: str, strongest: float, decimals: int, numbers: bool
+) -> tuple[str, str, str]:
+    if pair is None:
+        return "unknown", f"{who}: unknown, the four coalitions were not trained", "?"
+    title = f"{who}: {signed(pair.effect, decimals)}, mean over {pair.quadruples} sets"
+    return shade(pair.effect, strongest), title, signed(pair.effect, 3) if numbers else ""
+
+
+def shade(effect: float, strongest: float) -> str:
+    """The class of a cell: p1 to p4 for synergy, m1 to m4 for redundancy.
+
+    >>> shade(0.1, 0.1), shade(-0.03, 0.1), shade(0.0, 0.1)
+    ('p4', 'm2', 'none')
+    """
+    if abs(effect) <= _FAINT * strongest:
+        return "none"
+    return f"{'p' if effect > 0 else 'm'}{min(_LEVELS, math.ceil(_LEVELS * abs(effect) / strongest))}"
+
+
+# Values against the number of coalitions
+
+
+class Panel(NamedTuple):
+    """The value of a client from few coalitions to all, and the value reported."""
+
+    client: Client
+    line: list[tuple[float, float]]
+    dot: float
+    first: float
+
+
+def convergence(facts: Facts) -> Markup:
+    """A small chart for each client: its value against the number of coalitions."""
+    found = facts.convergence
+    if isinstance(found, Absent):
+        return html("absent", facts, part=found)
+    every = [value for values in found.values for value in values]
+    low, high = core_range(every + [client.value for client in facts.clients], [0.0])
+    room = 0.06 * (high - low) or 1.0
+    up = Scale(high + room, low - room, _PANEL)
+    across = Scale(found.counts[0], max(found.counts[-1], found.counts[0] + 1), 94, log=True)
+    places = [across(count) for count in found.counts]
+    panels = []
+    for client in facts.clients:
+        line = [(x, up(values[client.index])) for x, values in zip(places, found.values, strict=True)]
+        dot = min(max(up(client.value), 0.0), _PANEL)
+        panels.append(Panel(client, line, dot, found.values[0][client.index]))
+    return html(
+        "convergence",
+        facts,
+        panels=panels[:_PANELS],
+        others=panels[_PANELS:],
+        height=_PANEL,
+        zero=up(0.0),
+    )
+
+
+def _number(number: float) -> str:
+    return f"{number:g}".replace("-", "−")

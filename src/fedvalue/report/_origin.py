@@ -1,0 +1,136 @@
+"""Where a report comes from: the command that repeats the run, versions, seeds and fingerprints."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedvalue._text import plural
+from fedvalue.estimators import ESTIMATORS
+from fedvalue.learners import LEARNERS
+from fedvalue.scenarios import SCENARIOS
+from fedvalue.store import History
+from fedvalue.values import Values
+
+__all__ = ["Origin", "command_of", "origin_of"]
+
+_FORMAT = "fedvalue.run/1"
+_UNNAMED = "its own"  # the partition of a scenario that was made in Python
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the values come from. `told` says what was valued, `rows` are labels and texts to show.
+
+    `command` is None where no command gives these values; `no_command` then says why. `record` is that of the run.
+    """
+
+    told: tuple[str, ...]
+    command: str | None
+    no_command: str
+    rows: tuple[tuple[str, str], ...]
+    record: Mapping[str, Any] | None
+
+    @property
+    def parts(self) -> list[str]:
+        """The command, each option with its value."""
+        return re.split(" (?=--)", self.command or "")
+
+
+def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: History | None) -> Origin:
+    """All that it takes to check or repeat the values."""
+    rows = [("Game", values.game_id or "not named"), ("Method", values.method)]
+    rows += [("Seed", str(values.seed))] if values.seed is not None else []
+    rows += [("Budget", plural(values.budget, "coalition"))] if values.budget is not None else []
+    if values.known_before:
+        needed = f"{plural(values.known_before, 'coalition')}; without them, the same run gives other values"
+        rows.append(("Also used from the store", needed))
+    if record is None or record.get("format") != _FORMAT:
+        why = "There is no record of the run beside these values, so the command is not known."
+        return Origin((), None, why, (*rows, *_times(trainings)), None)
+    # Where the trainings are kept says nothing about the values.
+    record = {key: part for key, part in record.items() if key != "store"}
+    scenario, own = _part(record, "scenario"), _own(record)
+    known = (
+        ("scenario", scenario.get("name")),
+        ("partition", scenario.get("partition")),
+        ("model", record.get("model")),
+    )
+    told = [f"{what} {which}" for what, which in known if which not in (None, _UNNAMED)]
+    versions = [f"{name} {version}" for name, version in _part(record, "versions").items()]
+    rows += [
+        ("Fingerprint of the data", str(scenario.get("fingerprint", "not recorded"))),
+        ("Versions", ", ".join(versions) or "not recorded"),
+        ("Device", str(record.get("device", "not recorded"))),
+        *_times(trainings),
+    ]
+    why = f"The run was made in Python with its own {' and '.join(own)}, so no command repeats it."
+    return Origin(tuple(told), None if own else command_of(record), why, tuple(rows), record)
+
+
+def _times(trainings: History | None) -> list[tuple[str, str]]:
+    if trainings is None or not trainings.first:  # a run without a store does not say when
+        return []
+    return [("First training stored", trainings.first), ("Last training stored", trainings.last)]
+
+
+def _own(record: Mapping[str, Any]) -> list[str]:
+    """What no option of the command can name: objects of Python."""
+    scenario, asked = _part(record, "scenario"), _part(record, "asked")
+    named = {
+        "scenario": scenario.get("partition") != _UNNAMED and scenario.get("name") in SCENARIOS,
+        "model": record.get("model") in (None, *LEARNERS) or ":" in str(record["model"]),
+        "method": record.get("method") in ESTIMATORS or bool(asked.get("method")),
+        "metric": record.get("stored_as") in (None, record.get("metric")) or bool(asked.get("metric")),
+    }
+    return [what for what, can_be in named.items() if not can_be]
+
+
+def command_of(record: Mapping[str, Any]) -> str:
+    """The command line that makes the same run again, every option spelled out.
+
+    >>> command_of({"scenario": {"name": "digits", "partition": "size"}, "method": "exact", "seed": 3})
+    'fedvalue run --no-config --scenario digits --partition size --method exact --seed 3'
+    """
+    scenario, training = _part(record, "scenario"), _part(record, "training")
+    options: dict[str, Any] = {
+        "scenario": scenario.get("name"),
+        "clients": _number_of_clients(scenario),
+        "partition": scenario.get("partition"),
+        "samples": scenario.get("samples"),
+        "data-dir": scenario.get("data_dir"),
+        "model": record.get("model"),
+        **{name: value for name, value in training.items() if name != "seed" and value != 0.0},
+        "metric": _part(record, "asked").get("metric") or record.get("metric"),
+        "replicates": record.get("replicates"),
+        "method": _part(record, "asked").get("method") or record.get("method"),
+        "budget": record.get("budget"),
+        "seed": record.get("seed"),
+        "backend": None if record.get("backend") == "local" else record.get("backend"),
+        "device": record.get("device"),
+    }
+    words = ["fedvalue", "run", "--no-config"]
+    for name, value in options.items():
+        words += [f"--{name}", _text(value)] if value is not None else []
+    for name, of in (("scenario-option", scenario), ("option", record)):
+        for key, value in _part(of, "options").items():
+            words += ["--label", _text(value)] if key == "label" else [f"--{name}", f"{key}={_text(value)}"]
+    return shlex.join(words)
+
+
+def _number_of_clients(scenario: Mapping[str, Any]) -> int | None:
+    """Where every file is a client, their number is not to be chosen."""
+    clients = scenario.get("clients")
+    return len(clients) if isinstance(clients, list) and scenario.get("name") != "files" else None
+
+
+def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = record.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

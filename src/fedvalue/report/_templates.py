@@ -1,0 +1,84 @@
+"""The templates of the report. Whatever a template writes is escaped by itself; a name it misses is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from fedvalue._text import count, markdown_text, one_line, plural, shortened
+from fedvalue.audit import chance_text, change_text, coalition_text, general_lines
+from fedvalue.report._facts import Facts
+from fedvalue.report._trained import Absent, strongest
+from fedvalue.report._words import called, convergence_note, fixed, interval_text, share_text, signed
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+__all__ = ["html", "markdown", "style_sheet"]
+
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    called, chance_text, change_text, coalition_text, convergence_note, count, fixed, general_lines, interval_text,
+    one_line, plural, share_text, shortened, signed, strongest, zip,
+)  # fmt: skip
+
+
+def html(template: str, facts: Facts, **more: Any) -> Markup:
+    """A part of the page. Text is escaped and put on one line; numbers are places in a chart, and short."""
+    from markupsafe import Markup
+
+    return Markup(_html().get_template(f"{template}.html.j2").render(facts=facts, **more))
+
+
+def markdown(template: str, facts: Facts, **more: Any) -> str:
+    """A text in Markdown, in which nothing but the template itself is markup."""
+    return _markdown().get_template(f"{template}.md.j2").render(facts=facts, **more)
+
+
+def style_sheet() -> Markup:
+    """The CSS of the page."""
+    from markupsafe import Markup
+
+    environment = _html()
+    assert environment.loader is not None
+    return Markup(environment.loader.get_source(environment, "page.css")[0])
+
+
+@cache
+def _html() -> Environment:
+    def finalize(value: Any) -> Any:
+        if isinstance(value, float):
+            return f"{value:g}"
+        return value if hasattr(value, "__html__") or not isinstance(value, str) else one_line(value)
+
+    return _environment(finalize)
+
+
+@cache
+def _markdown() -> Environment:
+    from markupsafe import Markup
+
+    def finalize(value: Any) -> Any:
+        return value if hasattr(value, "__html__") else Markup(markdown_text(str(value)))
+
+    return _environment(finalize)
+
+
+def _environment(finalize: Callable[[Any], Any]) -> Environment:
+    # Imported late: who imports fedvalue for a number needs no templates.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("fedvalue.report"),
+        autoescape=True,
+        auto_reload=False,
+        finalize=finalize,
+        keep_trailing_newline=True,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.globals |= {function.__name__: function for function in _FUNCTIONS}
+    environment.tests["absent"] = lambda part: isinstance(part, Absent)
+    return environment

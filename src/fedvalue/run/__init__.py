@@ -1,0 +1,60 @@
+"""Runs: the only room that knows both estimators and games.
+
+`value` and `compare` drive methods on a game; a `Job` is the whole main job, from the data to the report.
+"""
+
+from fedvalue.run._benchmark import Benchmark, Score, benchmark
+from fedvalue.run._dry_run import DryRun
+from fedvalue.run._folder import (
+    RECORD_FILE,
+    REPORT_FILE,
+    STORE_FILE,
+    VALUES_FILE,
+    find_history,
+    find_store,
+    read_record,
+    read_values,
+)
+from fedvalue.run._job import Job, run
+from fedvalue.run._ledger import Ledger
+from fedvalue.run._methods import (
+    as_method,
+    check_options,
+    default_budget,
+    default_method,
+    methods,
+    runnable_methods,
+)
+from fedvalue.run._observers import Evaluation
+from fedvalue.run._result import Result
+from fedvalue.run._valuation import compare, value
+from fedvalue.run._words import heading
+
+__all__ = [
+    "RECORD_FILE",
+    "REPORT_FILE",
+    "STORE_FILE",
+    "VALUES_FILE",
+    "Benchmark",
+    "DryRun",
+    "Evaluation",
+    "Job",
+    "Ledger",
+    "Result",
+    "Score",
+    "as_method",
+    "benchmark",
+    "check_options",
+    "compare",
+    "default_budget",
+    "default_method",
+    "find_history",
+    "find_store",
+    "heading",
+    "methods",
+    "read_record",
+    "read_values",
+    "run",
+    "runnable_methods",
+    "value",
+]

@@ -1,0 +1,126 @@
+"""Methods side by side: how close each comes to the exact values of a game, over several seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from fedvalue import scoring
+from fedvalue._checks import whole
+from fedvalue.errors import BudgetError, MethodError
+from fedvalue.estimators import ESTIMATORS
+from fedvalue.games import Game, GameLike, as_game
+from fedvalue.run._methods import MethodLike, as_method, default_budget
+from fedvalue.run._observers import OnStage
+from fedvalue.run._valuation import value
+from fedvalue.values import Values
+
+__all__ = ["Benchmark", "Score", "benchmark"]
+
+LARGEST_TRUTH = 24  # clients; beyond that the exact values take minutes
+_BASELINE = "equal"
+
+
+@dataclass(frozen=True)
+class Score:
+    """One method: means over the seeds, and the deviation of the error between them. nan: no truth to compare."""
+
+    method: str
+    evaluations: float
+    relative_error: float
+    relative_error_sd: float | None
+    skill: float
+    kendall: float
+    payout_error: float
+    seconds: float
+    guarantee: str
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """The methods, the best first, and for those that could not be run the reason. The equal split is always in it."""
+
+    clients: int
+    budget: int
+    seeds: int
+    scores: tuple[Score, ...]
+    not_run: dict[str, str]
+
+    @property
+    def has_truth(self) -> bool:
+        """Whether the exact values were computed, and there are errors."""
+        return self.clients <= LARGEST_TRUTH
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        plain = asdict(self)
+        return {**plain, "scores": list(plain["scores"])}
+
+
+def benchmark(
+    game: GameLike,
+    methods: Iterable[MethodLike] | None = None,
+    budget: int | None = None,
+    seeds: Sequence[int] = (0,),
+    on_stage: OnStage | None = None,
+) -> Benchmark:
+    """Compares methods with the exact values of a game; without names, all that need no recorded training.
+
+    >>> found = benchmark([0.0, 1.0, 1.0, 3.0], ["ipss"], budget=3)
+    >>> [score.method for score in found.scores]
+    ['equal', 'ipss']
+    """
+    the_game, tell = as_game(game), on_stage or (lambda text: None)
+    limit = whole(
+        "The budget", default_budget(the_game.n) if budget is None else budget, 1, error=BudgetError
+    )
+    names = [m for m in ESTIMATORS.values() if not m.view] if methods is None else methods
+    chosen = [as_method(method) for method in names]
+    tell(f"exact values from {1 << the_game.n:,} coalitions")
+    truth = value(the_game, "exact") if the_game.n <= LARGEST_TRUTH else None
+    scores: list[Score] = []
+    not_run: dict[str, str] = {}
+    for method in dict.fromkeys([*chosen, as_method(_BASELINE)]):
+        # Exact methods and the baseline are the reference: they take what they need.
+        reference = method is ESTIMATORS[_BASELINE] or method.guarantee == "exact"
+        try:
+            runs = _runs(the_game, method, None if reference else limit, seeds, tell)
+            scores.append(_score(runs, truth, len(seeds)))
+        except (BudgetError, MethodError) as error:  # gradient methods need more than a table
+            not_run[method.name] = str(error)
+    scores.sort(key=lambda score: (math.isnan(score.relative_error), score.relative_error))
+    return Benchmark(the_game.n, limit, len(seeds), tuple(scores), not_run)
+
+
+def _runs(
+    game: Game, method: MethodLike, budget: int | None, seeds: Sequence[int], tell: OnStage
+) -> list[Values]:
+    runs: list[Values] = []
+    for seed in seeds:
+        tell(f"{as_method(method).name}, seed {seed}")
+        runs.append(value(game, method, budget, seed))
+        if runs[-1].guarantee == "exact":  # every seed gives the same
+            break
+    return runs
+
+
+def _score(runs: list[Values], truth: Values | None, seeds: int) -> Score:
+    def mean_of(measure: Callable[[Values, Values], float]) -> float:
+        return math.nan if truth is None else fmean(measure(run, truth) for run in runs)
+
+    errors = [] if truth is None else [scoring.relative_l2(run, truth) for run in runs]
+    sd = (stdev(errors) if len(errors) > 1 else 0.0) if errors and seeds > 1 else None
+    return Score(
+        method=runs[0].method,
+        evaluations=fmean(run.evaluations for run in runs),
+        relative_error=mean_of(scoring.relative_l2),
+        relative_error_sd=sd,
+        skill=mean_of(scoring.skill),
+        kendall=mean_of(scoring.kendall),
+        payout_error=mean_of(scoring.payout_error),
+        seconds=fmean(run.seconds for run in runs),
+        guarantee=runs[0].guarantee,
+    )

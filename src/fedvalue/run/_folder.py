@@ -1,0 +1,156 @@
+"""The folder of a run: which run is in it, where it keeps its trainings, and all of it read back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, overload
+
+from fedvalue._files import write_json
+from fedvalue.errors import InputError
+from fedvalue.store import History, UtilityStore, read_history
+from fedvalue.values import Values
+
+__all__ = [
+    "RECORD_FILE",
+    "REPORT_FILE",
+    "STORE_FILE",
+    "VALUES_FILE",
+    "enter",
+    "find_history",
+    "find_store",
+    "read_record",
+    "read_values",
+    "refuse_other_run",
+]
+
+VALUES_FILE, RECORD_FILE, STORE_FILE, REPORT_FILE = "values.json", "run.json", "store.db", "report.html"
+
+_IDENTITY = (
+    "game_id",
+    "metric",
+    "stored_as",
+    "higher_is_better",
+    "replicates",
+    "method",
+    "plan",
+    "budget",
+    "options",
+    "seed",
+)
+
+_CALLED = {
+    "stored_as": "metric",
+    "higher_is_better": "metric",
+    "plan": "method",
+    "game_id": "data, model or rules",
+}
+
+
+def enter(out: Path, record: Mapping[str, Any], store: Path | None, overwrite: bool) -> None:
+    """Makes the folder and says in it what is run there; another run's folder is left alone."""
+    if not overwrite:
+        refuse_other_run(out, record)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if overwrite:
+            for stale in (VALUES_FILE, REPORT_FILE):
+                (out / stale).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
+    seen = None if store is None else _seen_from(out, store)
+    write_json(out / RECORD_FILE, {**record, "store": seen})
+
+
+def refuse_other_run(out: Path, record: Mapping[str, Any]) -> None:
+    """Raises where the folder holds a run that would have other values."""
+    found = _recorded(out)
+    other = [key for key in _IDENTITY if found is not None and found.get(key) != record[key]]
+    if other or (found is None and (out / VALUES_FILE).exists()):
+        what = (
+            f"another run (it differs in {', '.join(dict.fromkeys(_CALLED.get(key, key) for key in other))})"
+            if other
+            else f"a {VALUES_FILE} of unknown origin"
+        )
+        raise InputError(f"{out} holds {what}. Choose another folder, or overwrite it (--overwrite).")
+
+
+def read_values(path: Path) -> Values:
+    """The values in a file, or in the folder of a run."""
+    file = path / VALUES_FILE if path.is_dir() else path
+    if not file.exists():
+        missing = f"{path} holds no {VALUES_FILE}" if path.is_dir() else f"There is no file {path}"
+        raise InputError(
+            f"{missing}. `fedvalue run --out DIR` writes one, and so does `fedvalue value --json FILE`."
+        )
+    data = _read_json(file, "a file of values")
+    try:
+        return Values.from_dict(data)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """How the values in a file or folder were run, or None where nothing beside them says so."""
+    file = (path if path.is_dir() else path.parent) / RECORD_FILE
+    if not file.exists():
+        return None
+    found = _read_json(file, "the record of a run")
+    if not isinstance(found, dict):
+        raise InputError(
+            f"{file} is not the record of a run. Expected an object, got {type(found).__name__}."
+        )
+    return found
+
+
+def find_store(run: Path, store: Path | None) -> Path:
+    """The file with the trainings of a run: as named, as recorded with the run, or the one in its folder."""
+    if store is None:
+        recorded = (read_record(run) or {}).get("store") or STORE_FILE
+        if not isinstance(recorded, str):
+            raise InputError(f"{RECORD_FILE} names no usable store. Got {recorded!r}. Name it with --store.")
+        store = (run if run.is_dir() else run.parent) / recorded
+    return store
+
+
+@overload
+def find_history(values: Values, run: Path, store: Path | None) -> History: ...
+@overload
+def find_history(values: Values, run: Path, store: Path | None, most: int) -> History | None: ...
+def find_history(values: Values, run: Path, store: Path | None, most: int | None = None) -> History | None:
+    """The trainings that the values rest on; None where there are more coalitions than that."""
+    path = find_store(run, store)
+    if not path.is_file():
+        raise InputError(
+            f"There is no store at {path}, and this needs the trainings. Give its path with --store."
+        )
+    with UtilityStore(path, create=False) as opened:
+        stored = sum(game.coalitions for game in opened.games() if game.id == values.game_id)
+        return None if most is not None and stored > most else read_history(opened, values)
+
+
+def _read_json(file: Path, what: str) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"Cannot read {file}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:  # not text, not JSON, or nested beyond measure
+        raise InputError(f"{file} is not {what}: it does not hold JSON.") from error
+
+
+def _recorded(out: Path) -> dict[str, Any] | None:
+    """The record of the run in the folder; one that cannot be read is that of no run known here."""
+    try:
+        return read_record(out / VALUES_FILE)  # the folder itself may not be there yet
+    except InputError:
+        return {}
+
+
+def _seen_from(folder: Path, file: Path) -> str:
+    """The file as other commands find it from the run's folder, also where both were moved together."""
+    try:
+        return Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
+    except ValueError:  # on another drive
+        return str(file.resolve())

@@ -1,0 +1,214 @@
+"""The main job: read the data, train the coalitions that a method asks for, value the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import KW_ONLY, dataclass, field, fields
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedvalue._checks import did_you_mean
+from fedvalue.errors import InputError
+from fedvalue.estimators import ESTIMATORS
+from fedvalue.learners.metrics import MetricLike
+from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run
+from fedvalue.run._methods import MethodLike, as_method
+from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
+from fedvalue.run._prepare import Prepared, plain, prepare, record_of
+from fedvalue.run._requests import admit, plan_of, request
+from fedvalue.run._valuation import run_requests
+from fedvalue.scenarios import Scenario
+from fedvalue.store import UtilityStore, fingerprint
+from fedvalue.trainers import Closing
+from fedvalue.training import Learner
+
+if TYPE_CHECKING:
+    from fedvalue.run._dry_run import DryRun
+    from fedvalue.run._result import Result
+
+__all__ = ["Job", "run"]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What `fedvalue run` does, as an object. None: what suits the scenario, or the usual.
+
+    `scenario` is a name with `clients`, `partition`, `samples`, `data_dir`, `label` and `scenario_options`, or a
+    Scenario of your own. `model` is a name, package.module:factory, a function that makes an `nn.Module`, or a
+    learner. `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own,
+    with `options`. `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that
+    lack it are made again. `memory` is a number of bytes or a text such as 4GB. `address` to `gpus_per_task` go with
+    `backend="ray"`. `store` keeps every training; with `out`, a folder, it is store.db in there, beside the values,
+    the record of the run and its report.
+
+    >>> job = Job("synthetic", clients=3, samples=20, method="exact")
+    >>> job.run().values.n
+    3
+    """
+
+    scenario: str | Scenario = "digits"
+    _: KW_ONLY
+    clients: int | None = None
+    partition: str | None = None
+    samples: int | None = None
+    scenario_options: Mapping[str, Any] = field(default_factory=dict)
+    data_dir: str | PathLike[str] | None = None
+    label: str | None = None
+    model: str | Learner | Callable[..., Any] | None = None
+    rounds: int | None = None
+    epochs: int | None = None
+    batch: int | None = None
+    rate: float | None = None
+    optimizer: str | None = None
+    momentum: float | None = None
+    algorithm: str | None = None
+    mu: float | None = None
+    metric: MetricLike | None = None
+    retrain: bool = False
+    replicates: int = 1
+    method: MethodLike = "surrogate"
+    budget: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    device: str = "auto"
+    memory: int | str | None = None
+    backend: str = "local"
+    address: str | None = None
+    workers: int | None = None
+    cpus_per_task: float | None = None
+    gpus_per_task: float | None = None
+    store: str | PathLike[str] | None = None
+    out: str | PathLike[str] | None = None
+    overwrite: bool = False
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """Reads the data and makes the game; whatever is wrong with the options is noticed here."""
+        prepared = prepare(self)
+        asked = request(self.method, self.options)
+        admit(prepared.game, [asked], self.budget, self.seed)
+        if asked.method.view is None:
+            next(plan_of(prepared.game.n, asked, self.seed), None)  # refuses impossible options of the method
+        elif not prepared.game.averages:
+            prepared.game.trace()  # says why there is nothing to record
+        return prepared
+
+    def check_folder(self) -> None:
+        """Refuses a folder that holds another run; `run` does so, too."""
+        if self.out is not None and not self.overwrite:
+            refuse_other_run(Path(self.out), self.identity())
+
+    @property
+    def store_path(self) -> Path | None:
+        """Where trainings are kept."""
+        if self.store is not None:
+            return Path(self.store)
+        return None if self.out is None else Path(self.out) / "store.db"
+
+    def plan(self) -> DryRun:
+        """The dry run: which coalitions would be trained, how long that would take, and in how much memory."""
+        from fedvalue.run._dry_run import dry_run
+
+        with self._ending():
+            return dry_run(self)
+
+    def run(
+        self,
+        progress: bool = False,
+        *,
+        report: bool = True,
+        on_stage: OnStage | None = None,
+        on_outcome: OnOutcome | None = None,
+        on_values: OnValues | None = None,
+    ) -> Result:
+        """Trains and values; a run that was stopped goes on where it was, given its store.
+
+        With `out`, the values are left there, and the `report` unless that is not wanted yet.
+        """
+        from fedvalue.run._result import Meter, Result
+
+        prepared, path, meter = self.prepared, self.store_path, Meter()
+        if self.out is not None:
+            enter(Path(self.out), self.record(), path, self.overwrite)
+        observer = Observer(on_stage, meter.watched(on_outcome), on_values)
+        with self._ending() as resources:
+            store = None if path is None else resources.enter_context(UtilityStore(path))
+            asked = request(self.method, self.options)
+            (values,) = run_requests(
+                prepared.game,
+                [asked],
+                self.budget,
+                self.seed,
+                store,
+                progress,
+                observer,
+                use_stored=True,
+                ends=True,
+            )
+        result = Result(self, values, meter.outcomes, frozenset(meter.fresh))
+        if self.out is not None:
+            result.write_values(self.out)
+            if report:
+                result.report(Path(self.out) / REPORT_FILE)
+        return result
+
+    def identity(self) -> dict[str, Any]:
+        """What makes two runs the same run: they have the same values."""
+        game, method = self.prepared.game, as_method(self.method)
+        return {
+            "game_id": game.id,
+            "metric": game.metric,
+            "stored_as": game.stored_as,
+            "higher_is_better": game.higher_is_better,
+            "replicates": game.replicates,
+            "method": method.name,
+            "plan": fingerprint(method.function)[0][:24]
+            if ESTIMATORS.get(method.name) is not method
+            else None,
+            "budget": self.budget,
+            "options": {name: plain(value) for name, value in self.options.items()},
+            "seed": self.seed,
+        }
+
+    def record(self) -> dict[str, Any]:
+        """The configuration as it was resolved, for run.json."""
+        return record_of(self)
+
+    @contextmanager
+    def _ending(self) -> Iterator[ExitStack]:
+        """Ends what the trainer may have started, whatever happens."""
+        with ExitStack() as resources:
+            trainer = self.prepared.game.trainer
+            if isinstance(trainer, Closing):
+                resources.callback(trainer.close)
+            yield resources
+
+
+def run(
+    scenario: str | Scenario = "digits",
+    *,
+    progress: bool = False,
+    on_stage: OnStage | None = None,
+    on_outcome: OnOutcome | None = None,
+    on_values: OnValues | None = None,
+    **options: Any,
+) -> Result:
+    """Trains coalitions of clients and values each client: the main job, with the options of `Job`.
+
+    >>> result = run("synthetic", clients=3, samples=20, method="exact")
+    >>> result.values.guarantee, len(result.payout(100).lines)
+    ('exact', 3)
+    """
+    known = [of.name for of in fields(Job)]
+    for name in options:
+        if name not in known:
+            hint = 'Say method="exact". ' if name == "exact" else did_you_mean(name, known)
+            raise InputError(
+                f"run has no option {name!r}. {hint}Options of the method go into options={{…}}; see fedvalue.Job."
+            )
+    return Job(scenario, **options).run(
+        progress, on_stage=on_stage, on_outcome=on_outcome, on_values=on_values
+    )

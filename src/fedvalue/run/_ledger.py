@@ -1,0 +1,200 @@
+"""The ledger of a run: asks each coalition once, from memory first, then the store, then the game."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.coalitions import members
+from fedvalue.errors import GameError, UtilityError
+from fedvalue.games import Game, Staged, TableGame, completed, lacking, lacks_metric
+from fedvalue.outcome import Outcome
+from fedvalue.run._observers import Evaluation, Observers
+from fedvalue.store import Store, register
+
+__all__ = ["Ledger"]
+
+_COMMIT_SECONDS = 0.01  # finished outcomes that come at once are written together, this often
+_DEAR_SECONDS = 0.1  # what took this long is written at once: the next one may be long in coming
+
+
+class Ledger:
+    """Every utility known in this run."""
+
+    def __init__(self, game: Game, store: Store | None, observers: Observers | None = None) -> None:
+        self.game = game
+        self.store = store
+        self.observers = observers or Observers(())
+        if isinstance(game, Staged):
+            game.follow(self.observers.on_stage)
+        self.known: list[dict[int, float]] = [{} for _ in range(game.replicates)]
+        self.fresh: list[set[int]] = [set() for _ in range(game.replicates)]
+        self.took: dict[int, float] = {}
+        # A table is its own memory; a copy of it as a dict would be a hundred times as large.
+        in_memory = isinstance(game, TableGame) and store is None and not self.observers.want_outcomes
+        self.table = game.utilities if isinstance(game, TableGame) and in_memory else None
+        if store is not None:
+            if game.doubts:
+                raise GameError(
+                    "A store recognises a game by its code and the data that it refers to. Here it cannot: it would "
+                    f"not notice changes in {'; '.join(game.doubts)}. Name the game yourself with key='…' "
+                    "(FunctionGame, TorchLearner and Metric take it), and change the key whenever the utilities change."
+                )
+            register(store, game.id, game.n, game.names)
+
+    def learn(self, asks: Iterable[Sequence[int]]) -> None:
+        """Makes sure that everything asked is known, evaluating in one batch what is not."""
+        if self.table is not None:
+            return
+        asked = list(dict.fromkeys(mask for ask in asks for mask in ask))
+        for replicate in range(self.game.replicates):
+            known = self.known[replicate]
+            missing = [mask for mask in asked if mask not in known]
+            incomplete: dict[int, Outcome] = {}
+            if self.store is not None and missing:
+                stored = self.store.read(self.game.id, missing, replicate)
+                incomplete = lacking(self.game, stored)
+                total = sum(map(len, self.known)) + len(missing) * (self.game.replicates - replicate)
+                for mask, outcome in stored.items():
+                    if mask not in incomplete:
+                        self._remember(mask, outcome, replicate)
+                        self._tell(mask, outcome, replicate, total, reused=True)
+                missing = [mask for mask in missing if mask not in known]
+            if missing:
+                self._evaluate(missing, replicate, incomplete)
+
+    def utilities(self, ask: Sequence[int]) -> NDArray[np.float64]:
+        """The utilities in the order of the ask: means where evaluations are repeated."""
+        if self.table is not None:
+            if isinstance(ask, range) and len(ask) == len(self.table):
+                return self.table
+            return self.table[np.fromiter(ask, np.int64, len(ask))]
+        columns = [np.fromiter((known[mask] for mask in ask), np.float64, len(ask)) for known in self.known]
+        mean: NDArray[np.float64] = np.mean(columns, axis=0)
+        return mean
+
+    def stored(self) -> dict[int, tuple[float, float]]:
+        """Utilities that the store had before this run, and the variances of their errors.
+
+        Where only r of R replicates are known, their mean errs by σ²(1/r − 1/R), σ² being the pooled variance of
+        single evaluations; where that is not known either, only complete ones count.
+        """
+        if self.store is None:
+            return {}
+        replicates = self.game.replicates
+        found: dict[int, list[float]] = {}
+        for replicate in range(replicates):
+            for mask, outcome in self.store.read(self.game.id, None, replicate).items():
+                if lacks_metric(self.game, outcome):
+                    continue
+                utility = float(self.game.utility(outcome))
+                if math.isfinite(utility):
+                    found.setdefault(mask, []).append(utility)
+        repeated = [np.var(seen, ddof=1) for seen in found.values() if len(seen) > 1]
+        variance = float(np.mean(repeated)) if repeated else None
+        return {
+            mask: (float(np.mean(seen)), (variance or 0.0) * (1 / len(seen) - 1 / replicates))
+            for mask, seen in found.items()
+            if len(seen) == replicates or variance is not None
+        }
+
+    def utility(self, mask: int) -> float | None:
+        """The utility of a coalition if it is known, from this run or from the store."""
+        if self.table is not None:
+            return float(self.table[mask])
+        found = [known.get(mask) for known in self.known]
+        if self.store is not None:
+            for replicate, utility in enumerate(found):
+                stored = {} if utility is not None else self.store.read(self.game.id, [mask], replicate)
+                if mask in stored and not lacks_metric(self.game, stored[mask]):
+                    found[replicate] = float(self.game.utility(stored[mask]))
+        complete = [utility for utility in found if utility is not None]
+        return float(np.mean(complete)) if len(complete) == len(found) else None
+
+    def trained(self, asked: Collection[int]) -> int:
+        """How many evaluations of these coalitions were made in this run; a table is looked up each time."""
+        if self.table is not None:
+            return len(asked)
+        if isinstance(asked, range):
+            return sum(map(len, self.fresh))
+        return sum(len(fresh.intersection(asked)) for fresh in self.fresh)
+
+    def noise(self) -> float | None:
+        """Standard deviation of a single evaluation of a coalition, pooled over all; None without repeats."""
+        repeated = [mask for mask in self.known[0] if all(mask in known for known in self.known)]
+        if len(self.known) < 2 or not repeated:
+            return None
+        table = np.array([[known[mask] for known in self.known] for mask in repeated])
+        return float(np.sqrt(table.var(axis=1, ddof=1).mean()))
+
+    def keep(self, mask: int, outcome: Outcome) -> None:
+        """An outcome that came about otherwise: known and stored from now on, unless there already was one."""
+        if self.store is not None:
+            self.store.append(self.game.id, [(mask, outcome)])
+            stored = self.store.read(self.game.id, [mask])[mask]
+            outcome = outcome if lacks_metric(self.game, stored) else stored
+        if mask not in self.known[0]:
+            self._remember(mask, outcome, 0)
+            self.fresh[0].add(mask)
+            done = sum(map(len, self.known))
+            self._tell(mask, outcome, 0, done, reused=False)
+
+    def seconds(self, ask: Sequence[int]) -> float:
+        """What evaluating these took, now or when they were stored."""
+        return sum(self.took[mask] for mask in ask) if self.took else 0.0
+
+    def _evaluate(self, missing: list[int], replicate: int, incomplete: Mapping[int, Outcome]) -> None:
+        """Evaluates and stores; what is in the store, but incomplete, must come to the same again."""
+        known = self.known[replicate]
+        done_before = sum(map(len, self.known))
+        total = done_before + len(missing) * (self.game.replicates - replicate)
+        unwritten: list[tuple[int, Outcome]] = []
+        written = time.monotonic()
+        self.observers.on_ask(done_before, total)
+        outcomes = self.game.evaluate(missing, replicate)
+        try:
+            for mask, outcome in outcomes:
+                if mask in incomplete:
+                    outcome = completed(self.game, mask, incomplete[mask], outcome)
+                self._remember(mask, outcome, replicate)
+                self.fresh[replicate].add(mask)
+                unwritten.append((mask, outcome))
+                due = outcome.seconds >= _DEAR_SECONDS or time.monotonic() - written >= _COMMIT_SECONDS
+                if self.store is not None and due:
+                    self.store.append(self.game.id, unwritten, replicate)
+                    unwritten, written = [], time.monotonic()
+                self._tell(mask, outcome, replicate, total, reused=False)
+        finally:  # also when a coalition fails or the user interrupts: nothing finished is lost
+            if self.store is not None and unwritten:
+                self.store.append(self.game.id, unwritten, replicate)
+            if isinstance(outcomes, Generator):
+                outcomes.close()  # ends worker processes now, not when the generator is collected
+        lost = [mask for mask in missing if mask not in known]
+        if lost:
+            raise UtilityError(
+                f"The game returned nothing for {len(lost)} coalitions, the first {members(lost[0])}.",
+                members(lost[0]),
+            )
+
+    def _remember(self, mask: int, outcome: Outcome, replicate: int) -> None:
+        utility = self.game.utility(outcome)
+        if not math.isfinite(utility):
+            raise UtilityError(
+                f"The utility of a coalition must be a finite number. Got {utility} for coalition "
+                f"{members(mask)}. It was not stored.",
+                members(mask),
+            )
+        self.known[replicate][mask] = float(utility)
+        self.took[mask] = self.took.get(mask, 0.0) + outcome.seconds
+
+    def _tell(self, mask: int, outcome: Outcome, replicate: int, total: int, *, reused: bool) -> None:
+        if self.observers.want_outcomes:
+            utility, done = self.known[replicate][mask], sum(map(len, self.known))
+            shown = outcome._replace(
+                metrics=dict(outcome.metrics)
+            )  # what an observer does to it stays with it
+            self.observers.on_outcome(Evaluation(mask, replicate, utility, shown, reused, done, total))

@@ -1,0 +1,102 @@
+"""Which method, and what it may spend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from fedvalue._checks import did_you_mean
+from fedvalue._imports import own_object
+from fedvalue.errors import MethodError
+from fedvalue.estimators import ESTIMATORS, Method, Plan, own_method
+
+__all__ = [
+    "LARGEST_EXACT",
+    "MethodLike",
+    "as_method",
+    "check_options",
+    "default_budget",
+    "default_method",
+    "methods",
+    "runnable_methods",
+]
+
+MethodLike: TypeAlias = "str | Method | Callable[..., Plan]"
+"""The name of a method, a method of one's own, or its plan alone."""
+
+LARGEST_EXACT = 25  # clients: 2**25 coalitions are what a table in memory still holds
+_QUICK_EXACT = 20
+
+
+def methods() -> list[Method]:
+    """Every method with its description, guarantee and reference, in the order of the documentation.
+
+    >>> [m.name for m in methods() if m.guarantee == "exact"]
+    ['exact', 'exact-cc', 'exact-perm']
+    """
+    return list(ESTIMATORS.values())
+
+
+def default_budget(n: int) -> int:
+    """How many coalitions are evaluated when nothing is said: n·ln n, at least 32, at most all.
+
+    >>> default_budget(10), default_budget(100), default_budget(3)
+    (32, 461, 8)
+    """
+    return min(1 << n, max(32, math.ceil(n * math.log(n))))
+
+
+def default_method(n: int, budget: int | None = None) -> str:
+    """The method when nothing is said: exact where the budget covers all coalitions, else the surrogate.
+
+    >>> default_method(10), default_method(5), default_method(10, budget=1024)
+    ('surrogate', 'exact', 'exact')
+    """
+    limit = default_budget(n) if budget is None else budget
+    return "exact" if n <= LARGEST_EXACT and 1 << n <= limit else "surrogate"
+
+
+def runnable_methods(n: int, budget: int | None, traces: bool = False) -> list[str]:
+    """The methods that a budget allows for n clients, exact ones as far as they are quick to compute.
+
+    Gradient methods are among them where the game `traces`, that is, can record a training.
+    """
+    limit = default_budget(n) if budget is None else budget
+    return [
+        m.name
+        for m in ESTIMATORS.values()
+        if (n <= _QUICK_EXACT if m.guarantee == "exact" else m.minimum(n, {}) <= limit)
+        and (traces or not m.view)
+    ]
+
+
+def as_method(method: MethodLike) -> Method:
+    """A method by its name, by package.module:plan, as it is, or made of a plan.
+
+    >>> as_method("ipss").guarantee
+    'biased'
+    """
+    if isinstance(method, str) and ":" in method:
+        expected = "a plan, which is a generator function of (n, budget, rng), or an fv.Method around one"
+        method = own_object(method, "method", expected, lambda own: callable(own) or isinstance(own, Method))
+    if isinstance(method, Method):
+        return method
+    if isinstance(method, str) and method in ESTIMATORS:
+        return ESTIMATORS[method]
+    if callable(method):
+        return own_method(method)
+    raise MethodError(
+        f"Unknown method {method!r}. {did_you_mean(method, ESTIMATORS)}Methods: {', '.join(ESTIMATORS)}, or a plan "
+        "of your own."
+    )
+
+
+def check_options(method: Method, options: Mapping[str, Any]) -> None:
+    """Refuses options that the method does not have."""
+    known = method.options
+    for option in options:
+        if option not in known:
+            raise MethodError(
+                f"The method {method.name!r} has no option {option!r}. Its options: {', '.join(known) or 'none'}."
+            )

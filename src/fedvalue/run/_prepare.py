@@ -1,0 +1,173 @@
+"""A job before its first training: the data is read, the game made, and all of it recorded."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from os import PathLike
+from platform import python_version
+from typing import TYPE_CHECKING, Any
+
+from fedvalue._files import json_ready
+from fedvalue._version import __version__
+from fedvalue.errors import InputError
+from fedvalue.games import FederatedGame
+from fedvalue.run._memory import parse_memory
+from fedvalue.scenarios import SCENARIOS, Scenario, load_scenario
+from fedvalue.trainers import Located, choose_device
+from fedvalue.training import Training
+
+if TYPE_CHECKING:
+    from fedvalue.run._job import Job
+
+__all__ = ["Prepared", "plain", "prepare", "record_of"]
+
+_FORMAT = "fedvalue.run/1"
+_RULES = ("rounds", "epochs", "batch", "rate", "optimizer", "momentum", "algorithm", "mu")
+_BACKENDS = ("local", "ray")
+_OF_RAY = ("address", "workers", "cpus_per_task", "gpus_per_task")
+_RECORDED = ("numpy", "scipy", "torch", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that is known before the first training: the data is read, the game made, the method accepted."""
+
+    scenario: Scenario
+    partition: str
+    model: str
+    device: str
+    game: FederatedGame
+
+    @property
+    def where(self) -> str:
+        """Where trainings run, in words."""
+        trainer = self.game.trainer
+        return trainer.where if isinstance(trainer, Located) else self.device
+
+
+def prepare(job: Job) -> Prepared:
+    """Reads the data and makes the game; whatever is wrong with the options of a job is noticed here."""
+    memory, backend_options = parse_memory(job.memory), _backend_options(job)
+    rules = {name: getattr(job, name) for name in _RULES if getattr(job, name) is not None}
+    if isinstance(job.scenario, Scenario):
+        given = [
+            n for n in ("clients", "partition", "samples", "data_dir", "label") if getattr(job, n) is not None
+        ]
+        if given or job.scenario_options:
+            named = [*given, *job.scenario_options]
+            raise InputError(
+                f"{', '.join(named)} cannot be combined with a Scenario object, which defines its own clients. Leave "
+                f"{'it' if len(named) == 1 else 'them'} out, or give the name of a scenario."
+            )
+        scenario, partition, usual, suited = job.scenario, "its own", "mlp", {}
+    else:
+        entry = SCENARIOS.get(job.scenario)
+        partition = job.partition or (entry.usual_partition if entry else "")
+        scenario = load_scenario(
+            job.scenario,
+            clients=job.clients,
+            partition=partition or None,
+            samples=job.samples,
+            seed=job.seed,
+            data_dir=job.data_dir,
+            **_scenario_options(job),
+        )
+        usual, suited = SCENARIOS[job.scenario].model, dict(SCENARIOS[job.scenario].training)
+    training = Training(**{**suited, **rules}, seed=job.seed)
+    model = usual if job.model is None else job.model
+    # A cluster has devices of its own; here a model is only looked at, and measured for a dry run.
+    local = job.backend == "local"
+    device = choose_device(job.device if local else "cpu")
+    game = FederatedGame(
+        scenario,
+        model,
+        training,
+        metric=job.metric,
+        retrain=job.retrain,
+        replicates=job.replicates,
+        trainer=job.backend,
+        device=device if local else job.device,
+        memory=memory,
+        **({"warm_up": True} if local else {}),
+        **backend_options,
+    )
+    # A model that does not go with the data or the rules is refused here, on a few rows.
+    game.learner.session(scenario.thinned(training.batch), training, device, memory)
+    return Prepared(scenario, partition, _model_name(model), device, game)
+
+
+def record_of(job: Job) -> dict[str, Any]:
+    """The configuration as it was resolved, for run.json."""
+    prepared = job.prepared
+    game = prepared.game
+    return dict(
+        json_ready(
+            {
+                "format": _FORMAT,
+                **job.identity(),
+                "scenario": {
+                    "name": prepared.scenario.name if isinstance(job.scenario, Scenario) else job.scenario,
+                    "partition": prepared.partition,
+                    "clients": list(prepared.scenario.names),
+                    "samples": job.samples,
+                    "options": {key: plain(value) for key, value in _scenario_options(job).items()},
+                    "data_dir": None if job.data_dir is None else str(job.data_dir),
+                    "fingerprint": prepared.scenario.fingerprint,
+                },
+                "model": prepared.model,
+                # As the command line names what is the user's own; None: only Python has it.
+                "asked": {
+                    name: given if isinstance(given := getattr(job, name), str) else None
+                    for name in ("method", "metric")
+                },
+                "learner": dict(game.learner.identity()),
+                "training": asdict(game.training),
+                "backend": job.backend,
+                "device": game.trainer.device if isinstance(game.trainer, Located) else prepared.device,
+                "memory": parse_memory(job.memory),
+                "versions": {"fedvalue": __version__, "python": python_version(), **_versions()},
+            }
+        )
+    )
+
+
+def _scenario_options(job: Job) -> dict[str, Any]:
+    return {**job.scenario_options, **({} if job.label is None else {"label": job.label})}
+
+
+def _backend_options(job: Job) -> dict[str, Any]:
+    """Options of the trainer; those that were not given are left to it."""
+    if job.backend not in _BACKENDS:
+        raise InputError(f"The backend must be {' or '.join(_BACKENDS)}. Got {job.backend!r}.")
+    given = {name: getattr(job, name) for name in _OF_RAY if getattr(job, name) is not None}
+    if given and job.backend != "ray":
+        applies, it = ("applies", "it") if len(given) == 1 else ("apply", "them")
+        raise InputError(f"{', '.join(given)} {applies} to Ray only. Use --backend ray, or leave {it} out.")
+    return given
+
+
+def _model_name(model: Any) -> str:
+    if isinstance(model, str):
+        return model
+    return str(getattr(model, "__qualname__", type(model).__qualname__))
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version  # takes a tenth of importing fedvalue
+
+    found = {}
+    for name in _RECORDED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold of an option: numbers and texts as they are, anything else as Python shows it."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return str(value) if isinstance(value, PathLike) else repr(value)

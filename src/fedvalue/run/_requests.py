@@ -1,0 +1,108 @@
+"""What is asked of a run: methods, each with its options and what it may spend."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedvalue._checks import whole
+from fedvalue.errors import BudgetError, MethodError
+from fedvalue.estimators import ESTIMATORS, Method, Plan
+from fedvalue.games import Game, Traceable
+from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
+
+__all__ = ["Request", "admit", "checked_budget", "plan_of", "request"]
+
+
+@dataclass
+class Request:
+    """One method to run: its plan, what it may spend, what it has spent."""
+
+    method: Method
+    options: Mapping[str, Any]
+    budget: int = 0
+    exact: bool = False
+    known: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    asked: set[int] | range = field(default_factory=set)
+    seconds: float = 0.0
+    idle: int = 0
+
+    @property
+    def evaluations(self) -> int:
+        """Distinct coalitions asked for so far."""
+        return len(self.asked)
+
+
+def request(method: MethodLike, options: Mapping[str, Any]) -> Request:
+    """A method with its options, which it must have."""
+    found = as_method(method)
+    check_options(found, options)
+    return Request(found, options)
+
+
+def admit(game: Game, requests: Sequence[Request], budget: int | None, seed: int) -> int:
+    """Sets what every request may spend, and gives the seed; what cannot be is refused before anything is evaluated."""
+    budget = checked_budget(budget)
+    everything = 1 << game.n
+    alone = requests[0].method if len(requests) == 1 else None
+    if alone is not None and alone.guarantee == "exact" and (budget or everything) < everything:
+        raise BudgetError(
+            f"{alone.name} needs all {everything} coalitions of {game.n} clients. "
+            f"Got a budget of {budget}. Leave the budget out or choose another method."
+        )
+    for asked in requests:
+        _set_budget(asked, game.n, budget)
+        if asked.method.view and not isinstance(game, Traceable):
+            raise MethodError(
+                f"{asked.method.name} needs a federated game (FederatedGame): it looks at the clients' updates "
+                f"in a recorded training. Got a {type(game).__name__}, which has utilities only."
+            )
+    return whole("The seed", seed, 0)
+
+
+def plan_of(n: int, asked: Request, seed: int) -> Plan:
+    """The plan of an admitted request, not yet begun."""
+    rng = np.random.default_rng(seed)
+    method = ESTIMATORS["exact"] if asked.exact else asked.method
+    assert method.plan is not None
+    if asked.exact:
+        return method.plan(n, asked.budget, rng)
+    known = {"known": asked.known} if asked.known else {}
+    try:
+        plan = method.plan(n, asked.budget, rng, **known, **asked.options)
+    except TypeError as error:  # of a function that takes something else
+        raise MethodError(f"{method.name} cannot be called as plan(n, budget, rng): {error}.") from error
+    if not isinstance(plan, Generator):
+        raise MethodError(
+            f"A method of your own is a generator function plan(n, budget, rng, *, option=…): it yields lists of "
+            f"coalitions, is sent their utilities and returns an Estimate. {method.name} returned a "
+            f"{type(plan).__name__}."
+        )
+    return plan
+
+
+def checked_budget(budget: int | None) -> int | None:
+    return None if budget is None else whole("The budget", budget, 1, error=BudgetError)
+
+
+def _set_budget(asked: Request, n: int, budget: int | None) -> None:
+    """What the request may spend, and whether that is everything."""
+    method = asked.method
+    needs = 1 << n if method.guarantee == "exact" else method.minimum(n, asked.options)
+    if method.guarantee == "exact" and n > LARGEST_EXACT:
+        raise BudgetError(
+            f"{method.name} needs all 2**{n} coalitions; up to {LARGEST_EXACT} clients are supported. "
+            "Choose a sampling method."
+        )
+    if method.guarantee == "exact" or method.view:  # what they cost does not depend on the budget
+        asked.budget = needs
+        return
+    asked.budget = max(needs, default_budget(n)) if budget is None else budget
+    if asked.budget < needs:
+        raise BudgetError(
+            f"{method.name} needs a budget of at least {needs} coalitions for {n} clients. Got {asked.budget}."
+        )
+    asked.exact = not method.fixed and asked.budget >= 1 << n

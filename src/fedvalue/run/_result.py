@@ -1,0 +1,152 @@
+"""What a job gave: the values, and everything that is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedvalue._files import write_file, write_json
+from fedvalue.audit import Audit, audit
+from fedvalue.outcome import Outcome
+from fedvalue.payout import Payout, payout
+from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter
+from fedvalue.run._observers import Evaluation, OnOutcome
+from fedvalue.run._words import heading, result_lines
+from fedvalue.store import History, UtilityStore, read_history
+from fedvalue.training import work_of
+from fedvalue.values import Cost, Values
+
+if TYPE_CHECKING:
+    from fedvalue.run._job import Job
+
+__all__ = ["Meter", "Result"]
+
+
+class Meter:
+    """Remembers every outcome of a run, and which of them were trained in it."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[tuple[int, int], Outcome] = {}
+        self.fresh: set[int] = set()
+
+    def watched(self, also: OnOutcome | None) -> OnOutcome:
+        """An observer that remembers, and tells another one."""
+
+        def on_outcome(evaluation: Evaluation) -> None:
+            self.outcomes[evaluation.mask, evaluation.replicate] = evaluation.outcome
+            if not evaluation.reused:
+                self.fresh.add(evaluation.mask)
+            if also is not None:
+                also(evaluation)
+
+        return on_outcome
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The values of a job, and what can be made of them.
+
+    `outcomes` are what this run used, by coalition and replicate; with a store, an audit or a report looks at
+    everything that is in there. `trained` are the coalitions that were trained just now.
+    """
+
+    job: Job
+    values: Values
+    outcomes: Mapping[tuple[int, int], Outcome]
+    trained: frozenset[int]
+
+    @property
+    def cost(self) -> Cost:
+        """What was trained, what came from the store, and what exact values would take."""
+        assert self.values.cost is not None
+        return self.values.cost
+
+    def lines(self) -> list[str]:
+        """What stands out, what it cost and what it guarantees, sentence by sentence."""
+        prepared = self.job.prepared
+        work = work_of(prepared.scenario, prepared.game.training, self.trained)
+        return result_lines(self.values, prepared.scenario, work, self.job.budget)
+
+    def audit(self, level: float = 0.05, more: int | None = None) -> Audit:
+        """What the trained coalitions show about single clients, each finding with its evidence."""
+        history = self.history()
+        return audit(self.values, history.utilities, history.prints, level, more)
+
+    def payout(
+        self, pot: Any, rule: str = "floor", min_share: Any = 0, step: Any = "0.01", currency: str = ""
+    ) -> Payout:
+        """Shares a pot out by the values, by a written policy, to the cent."""
+        return payout(self.values, pot, rule, min_share, step, currency)
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        *,
+        format: str | None = None,
+        pot: Any = None,
+        currency: str = "",
+        rule: str | None = None,
+    ) -> Path:
+        """Writes the report, one file that works offline; Markdown where the name ends in .md."""
+        from fedvalue.report import Terms, render
+
+        content = render(
+            self.values,
+            self.history(),
+            self.job.record(),
+            Terms(None if pot is None else str(pot), currency, rule),
+            format or Path(path).suffix,
+            self.job.budget,
+        )
+        with write_file(Path(path)) as file:
+            file.write(content)
+        return Path(path)
+
+    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Leaves the values, the record, the report and, where the job had no store, its trainings in a folder."""
+        out = Path(folder)
+        store = self.job.store_path or out / STORE_FILE
+        enter(out, self.job.record(), store, overwrite)
+        if self.job.store_path is None:
+            self._keep(store)
+        self.write_values(out)
+        self.report(out / REPORT_FILE)
+        return out
+
+    def write_values(self, folder: str | PathLike[str]) -> None:
+        """Leaves values.json in a folder."""
+        write_json(Path(folder) / VALUES_FILE, self.values.to_dict())
+
+    def history(self) -> History:
+        """Every training behind the values: all that the store has, or those of this run."""
+        path = self.job.store_path
+        if path is not None:
+            with UtilityStore(path, create=False) as store:
+                return read_history(store, self.values)
+        utilities: dict[int, list[float]] = {}
+        prints: dict[int, tuple[Any, ...]] = {}
+        game = self.job.prepared.game
+        for (mask, _), outcome in sorted(self.outcomes.items(), key=lambda item: item[0][1]):
+            utilities.setdefault(mask, []).append(game.utility(outcome))
+            prints[mask] = (*prints.get(mask, ()), *sorted(outcome.metrics.items()))
+        by = dict.fromkeys(" on ".join(filter(None, (o.backend, o.device))) for o in self.outcomes.values())
+        seconds = sum(outcome.seconds for outcome in self.outcomes.values())
+        return History(utilities, prints, seconds, tuple(by), "", "")
+
+    def _keep(self, path: Path) -> None:
+        game = self.job.prepared.game
+        with UtilityStore(path) as store:
+            store.register(game.id, game.n, {"names": list(game.names)})
+            for replicate in range(game.replicates):
+                kept = [(mask, o) for (mask, r), o in self.outcomes.items() if r == replicate]
+                store.append(game.id, kept, replicate)
+
+    def __str__(self) -> str:
+        """What `fedvalue run` prints, without the bars."""
+        values = [
+            f"{name}: {mean:+.4f}" for name, mean in zip(self.values.names, self.values.mean, strict=True)
+        ]
+        return "\n".join([*heading(self.job.prepared), "", *values, *self.lines()])

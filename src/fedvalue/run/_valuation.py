@@ -1,0 +1,306 @@
+"""Drives plans, counts their budgets, and asks each coalition once: memory first, then the store, then the game.
+
+Several plans advance side by side and share every evaluation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from operator import index
+from os import PathLike
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue._files import json_ready
+from fedvalue.coalitions import full_mask
+from fedvalue.errors import BudgetError, FedvalueError, MethodError
+from fedvalue.estimators import ESTIMATORS, Method, Plan
+from fedvalue.games import Game, GameLike, Measured, Priced, RestrictedGame, Traceable, as_game
+from fedvalue.outcome import UTILITY
+from fedvalue.run._ledger import Ledger
+from fedvalue.run._methods import MethodLike, default_method, runnable_methods
+from fedvalue.run._observers import Observer, Observers, OnOutcome, OnStage, OnValues
+from fedvalue.run._progress import progress_bar
+from fedvalue.run._requests import Request, admit, checked_budget, plan_of, request
+from fedvalue.store import Store, UtilityStore
+from fedvalue.values import Cost, Estimate, Values
+
+__all__ = ["StoreLike", "compare", "run_requests", "value"]
+
+_MOST_IDLE = 1_000_000  # asks that bring nothing new: more is a plan that never ends
+
+StoreLike: TypeAlias = "Store | str | PathLike[str] | None"
+
+
+def value(
+    game: GameLike,
+    method: MethodLike | None = None,
+    budget: int | None = None,
+    seed: int = 0,
+    store: StoreLike = None,
+    progress: bool = False,
+    *,
+    on_stage: OnStage | None = None,
+    on_outcome: OnOutcome | None = None,
+    on_values: OnValues | None = None,
+    **options: Any,
+) -> Values:
+    """What each client is worth in this game, by one method; without one, by `default_method`.
+
+    `method` is a name, or a plan of your own: a generator function of (n, budget, rng) that yields lists of
+    coalitions, is sent their utilities and returns an `Estimate`. `budget` counts distinct coalitions. With a
+    `store` (a path, or a `Store`), every evaluation is kept as it finishes and none is ever repeated; `surrogate`
+    also learns from whatever else the store knows of the game. `options` are those of the method.
+
+    `progress` draws a bar. `on_outcome` is called with an `Evaluation` for every coalition that becomes known,
+    `on_stage` with a text between them, `on_values` with the result.
+
+    >>> table = [0.10, 0.50, 0.70, 0.80, 0.60, 0.90, 0.90, 0.96]  # the paper's Table 1
+    >>> value(table, method="exact").mean.round(2).tolist()
+    [0.22, 0.32, 0.32]
+    """
+    the_game = as_game(game)
+    budget = checked_budget(budget)
+    asked = request(default_method(the_game.n, budget) if method is None else method, options)
+    observer = Observer(on_stage, on_outcome, on_values)
+    (result,) = run_requests(the_game, [asked], budget, seed, store, progress, observer, use_stored=True)
+    return result
+
+
+def compare(
+    game: GameLike,
+    methods: Sequence[MethodLike] | MethodLike | None = None,
+    budget: int | None = None,
+    seed: int = 0,
+    store: StoreLike = None,
+    progress: bool = False,
+    *,
+    on_stage: OnStage | None = None,
+    on_outcome: OnOutcome | None = None,
+    on_values: OnValues | None = None,
+) -> dict[str, Values]:
+    """Several methods on one game, by name or of your own, every evaluation shared between them.
+
+    Each method has the budget to itself. Exact methods are the reference and always take all 2**n.
+    Without `methods`: every one that the budget allows, the exact ones up to 20 clients, and the gradient
+    methods where there is a training to record; all of them look at the same one.
+
+    >>> results = compare([0.0, 1.0, 1.0, 3.0], methods=["exact", "equal"], budget=2)
+    >>> [round(float(v), 2) for v in results["equal"].mean]
+    [1.5, 1.5]
+    """
+    the_game = as_game(game)
+    budget = checked_budget(budget)
+    if methods is None:
+        traces = isinstance(the_game, Traceable) and the_game.averages
+        chosen: Sequence[MethodLike] = runnable_methods(the_game.n, budget, traces)
+    else:
+        chosen = methods if isinstance(methods, Sequence) and not isinstance(methods, str) else [methods]
+    requests = {asked.method: asked for asked in (request(method, {}) for method in chosen)}
+    names = [method.name for method in requests]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if not names or twice is not None:
+        raise MethodError(
+            "methods must name at least one method."
+            if twice is None
+            else f"Two methods are called {twice!r}. Give one of them another name with fv.Method."
+        )
+    observer = Observer(on_stage, on_outcome, on_values)
+    results = run_requests(the_game, list(requests.values()), budget, seed, store, progress, observer)
+    return dict(zip(names, results, strict=True))
+
+
+def run_requests(
+    game: Game,
+    requests: Sequence[Request],
+    budget: int | None,
+    seed: int,
+    store: StoreLike = None,
+    progress: bool = False,
+    observer: Observer | None = None,
+    *,
+    use_stored: bool = False,
+    ends: bool = False,
+) -> list[Values]:
+    """The values by every request. With `ends`, v(∅) and v(N) are evaluated even if no method asked for them."""
+    seed = admit(game, requests, budget, seed)
+    views = [asked for asked in requests if asked.method.view]
+    plans = [asked for asked in requests if not asked.method.view]
+    with ExitStack() as resources:
+        if isinstance(store, (str, PathLike)):
+            store = resources.enter_context(UtilityStore(store))
+        shown = [resources.enter_context(progress_bar())] if progress else []
+        observers = Observers([*shown, *([observer] if observer else [])])
+        ledger = Ledger(game, store, observers)
+        if use_stored:  # side by side, methods are compared by what they found out within the budget
+            for asked in requests:
+                asked.known = ledger.stored() if asked.method.uses_known else {}
+        # The recorded training is that of the grand coalition: recorded first, it is not trained again.
+        estimates = _look(game, views, ledger, seed) | _drive(game.n, plans, ledger, seed)
+        if ends:
+            ledger.learn([[0, full_mask(game.n)]])
+        results = [_values(game, asked, estimates[asked.method], seed, ledger, ends) for asked in requests]
+        for values in results:
+            observers.on_values(values)
+    return results
+
+
+def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: Ledger, ends: bool) -> Values:
+    """Everything about a value that anybody may want to know, whatever the game and the method."""
+    metric, stored_as, higher = (
+        (game.metric, game.stored_as, game.higher_is_better)
+        if isinstance(game, Measured)
+        else (UTILITY, UTILITY, True)
+    )
+    counted = (
+        {*asked.asked, 0, full_mask(game.n)} if ends and not isinstance(asked.asked, range) else asked.asked
+    )
+    trained = ledger.trained(counted)
+    exact = game.exact_cost(ledger.took) if isinstance(game, Priced) else (None, None)
+    return Values(
+        mean=estimate.mean,
+        names=game.names,
+        method=asked.method.name,
+        evaluations=asked.evaluations,
+        seconds=asked.seconds,
+        stderr=estimate.stderr,
+        dof=estimate.dof,
+        guarantee="exact" if asked.exact else estimate.guarantee or asked.method.guarantee,
+        budget=asked.budget,
+        seed=seed,
+        game_id=game.whole_id if isinstance(game, RestrictedGame) else game.id,
+        details=json_ready(dict(estimate.details)),
+        covariance=estimate.covariance,
+        metric=metric,
+        stored_as=stored_as,
+        higher_is_better=higher,
+        unit=estimate.unit or metric,
+        utility_of_none=ledger.utility(0),
+        utility_of_all=ledger.utility(full_mask(game.n)),
+        replicates=game.replicates,
+        noise=ledger.noise(),
+        cost=Cost(trained, len(counted) * game.replicates - trained, *exact),
+        forecast=tuple(estimate.forecast),
+        known_before=estimate.known_before,
+        notes=tuple(estimate.notes),
+        clients=game.clients if isinstance(game, RestrictedGame) else None,
+    )
+
+
+def _look(game: Game, requests: Sequence[Request], ledger: Ledger, seed: int) -> dict[Method, Estimate]:
+    """Every gradient method on the same recorded training, each charged as if it had come alone."""
+    if not requests:
+        return {}
+    assert isinstance(game, Traceable)
+    trace = game.trace_games(keep=ledger.keep)
+    estimates: dict[Method, Estimate] = {}
+    for asked in requests:
+        assert asked.method.view is not None
+        began, shared, spared = time.perf_counter(), trace.seconds, trace.spared
+        estimates[asked.method] = asked.method.view(trace, np.random.default_rng(seed), **asked.options)
+        asked.asked = {full_mask(game.n)}
+        asked.seconds = time.perf_counter() - began + shared + trace.spared - spared
+    return estimates
+
+
+def _drive(n: int, requests: Sequence[Request], ledger: Ledger, seed: int) -> dict[Method, Estimate]:
+    """Advances all plans together: what they ask in one step is evaluated as one batch."""
+    plans = [plan_of(n, asked, seed) for asked in requests]
+    estimates: dict[Method, Estimate] = {}
+    asks: dict[int, Sequence[int]] = {}
+    for j, plan in enumerate(plans):
+        _step(n, j, plan, None, requests[j], asks, estimates)
+    while asks:
+        for j, ask in asks.items():
+            _charge(requests[j], ask)
+        ledger.learn(asks.values())
+        for j, ask in list(asks.items()):
+            answer = ledger.utilities(ask)
+            requests[j].seconds += ledger.seconds(ask)
+            del asks[j]
+            _step(n, j, plans[j], answer, requests[j], asks, estimates)
+    return estimates
+
+
+def _step(
+    n: int,
+    j: int,
+    plan: Plan,
+    answer: NDArray[np.float64] | None,
+    asked: Request,
+    asks: dict[int, Sequence[int]],
+    estimates: dict[Method, Estimate],
+) -> None:
+    """Sends the answer; the plan asks again or is done."""
+    began = time.perf_counter()
+    try:
+        asks[j] = _coalitions(n, asked.method, next(plan) if answer is None else plan.send(answer))
+    except StopIteration as done:
+        estimates[asked.method] = _estimate(n, asked.method, done.value)
+    except FedvalueError:
+        raise
+    except Exception as error:
+        if ESTIMATORS.get(asked.method.name) is asked.method:  # a fault of ours, and not to be explained away
+            raise
+        raise MethodError(f"{asked.method.name} failed: {type(error).__name__}: {error}.") from error
+    asked.seconds += time.perf_counter() - began
+
+
+def _coalitions(n: int, method: Method, ask: Any) -> Sequence[int]:
+    """What a plan asked for, as bitmasks; all coalitions may come as a range, which is not looked through."""
+    if isinstance(ask, range) and ask == range(1 << n):
+        return ask
+    try:
+        masks = [] if isinstance(ask, str | bytes) else [index(mask) for mask in ask]
+    except TypeError:
+        masks = []
+    if not isinstance(ask, Sequence | np.ndarray) or len(masks) != len(ask):
+        raise MethodError(
+            f"{method.name} must yield lists of coalitions as bitmasks (bit i set: client i takes part). "
+            f"Got {str(ask)[:80]!r}."
+        )
+    if masks and not (min(masks) >= 0 and max(masks) <= full_mask(n)):
+        wrong = next(mask for mask in masks if not 0 <= mask <= full_mask(n))
+        raise MethodError(
+            f"{method.name} asked for the coalition {wrong}; the bitmasks of {n} clients go from 0 to {full_mask(n)}."
+        )
+    return masks
+
+
+def _estimate(n: int, method: Method, returned: Any) -> Estimate:
+    if not isinstance(returned, Estimate):
+        raise MethodError(f"{method.name} must return an Estimate. Got {str(returned)[:80]!r}.")
+    if np.shape(returned.mean) != (n,):
+        raise MethodError(
+            f"{method.name} must return one value per client ({n}). Got shape {np.shape(returned.mean)}."
+        )
+    for what, numbers in (("value", returned.mean), ("standard error", returned.stderr)):
+        if numbers is not None and (np.iscomplexobj(numbers) or not np.isfinite(numbers).all()):
+            raise MethodError(
+                f"{method.name} must return finite numbers. A {what} is {np.asarray(numbers).tolist()}."
+            )
+    if returned.stderr is not None and (np.shape(returned.stderr) != (n,) or np.min(returned.stderr) < 0):
+        raise MethodError(f"{method.name} must return a standard error of at least 0 per client, or none.")
+    return returned
+
+
+def _charge(asked: Request, ask: Sequence[int]) -> None:
+    """Counts distinct coalitions; a plan that asks for more than its budget is stopped."""
+    before = asked.evaluations
+    if isinstance(ask, range):  # all coalitions of an exact method: a set of them would fill the memory
+        asked.asked = ask
+    elif isinstance(asked.asked, set):
+        asked.asked.update(ask)
+    asked.idle = asked.idle + 1 if asked.evaluations == before else 0
+    if asked.idle > _MOST_IDLE:
+        raise MethodError(
+            f"{asked.method.name} asked {_MOST_IDLE:,} times in a row for nothing that it did not know, and was stopped."
+        )
+    if asked.evaluations > asked.budget:
+        raise BudgetError(
+            f"{asked.method.name} asked for {asked.evaluations} coalitions; its budget is {asked.budget}."
+        )

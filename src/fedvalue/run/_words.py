@@ -1,0 +1,143 @@
+"""What a run says to people: the game in a heading, then what stands out, what it cost, what it guarantees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedvalue._text import count, duration, plural
+from fedvalue.estimators import guarantee_lines
+from fedvalue.run._prepare import Prepared
+from fedvalue.scenarios import Scenario
+from fedvalue.training import Training, Work
+from fedvalue.values import Values
+
+__all__ = ["heading", "result_lines"]
+
+_NAMED = 6  # clients in a sentence; more are counted
+
+
+def heading(prepared: Prepared) -> list[str]:
+    """Who the clients are and how they train."""
+    scenario, game = prepared.scenario, prepared.game
+    rows = sum(map(len, scenario.clients))
+    repeats = f", {game.replicates} replicates" if game.replicates > 1 else ""
+    return [
+        f"{scenario.name}, partition {prepared.partition}: {scenario.n} clients, {count(rows)} rows to train on, "
+        f"{count(len(scenario.test))} to test on.",
+        f"{prepared.model}, {_rules(prepared.model, game.training)}, seed {game.training.seed}{repeats}, on "
+        f"{prepared.where}.",
+        *(f"Note: {warning}" for warning in scenario.details.get("warnings", ())),
+    ]
+
+
+def _rules(model: str, rules: Training) -> str:
+    """How clients train, as far as the model leaves that open."""
+    rounds = f"{rules.rounds} round{'' if rules.rounds == 1 else 's'}"
+    if model == "least-squares":
+        return "solved in closed form"
+    if model == "xgboost":
+        return f"federated bagging with {rounds}"
+    if rules.algorithm == "fedsgd":
+        return f"fedsgd with {rounds}, rate {rules.rate:g}"
+    extra = f", momentum {rules.momentum:g}" if rules.momentum else ""
+    extra += f", mu {rules.mu:g}" if rules.mu else ""
+    return (
+        f"{rules.algorithm} with {rounds} × {rules.epochs} epochs, batch {rules.batch}, {rules.optimizer}, "
+        f"rate {rules.rate:g}{extra}"
+    )
+
+
+def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | None) -> list[str]:
+    """Everything below the table. `work` is what was trained in this run."""
+    lines = []
+    if values.utility_of_all is not None and values.utility_of_none is not None:
+        lines.append(
+            f"All clients together: {values.metric} {values.sign * values.utility_of_all:.4f}; untrained model: "
+            f"{values.sign * values.utility_of_none:.4f}. An equal split would give each {values.equal_split:+.4f}."
+        )
+    if values.other_unit:
+        lines.append(
+            f"The values of {values.method} are in another unit ({values.unit}), so they do not add up to this difference."
+        )
+    lines += _stands_out(scenario, values)
+    lines += _cost_lines(values, work)
+    lines += guarantee_lines(values, budget)
+    if values.noise is not None:
+        lines.append(
+            f"Training noise: with other random numbers the {values.metric} of one training varies by "
+            f"{values.noise:.4f} (standard deviation); values are computed from the mean of {values.replicates} trainings of "
+            "each coalition."
+        )
+    return lines
+
+
+def _cost_lines(values: Values, work: Work) -> list[str]:
+    cost, replicates = values.cost, values.replicates
+    assert cost is not None
+    what = f"{count(values.evaluations)} of {plural(1 << values.n, 'coalition')}"
+    if replicates > 1:
+        what += f", {replicates} times each"
+    if cost.trained == 0:
+        what += ", all from the store"
+    elif cost.reused:
+        what += f", {count(cost.reused)} from the store and {count(cost.trained)} trained now"
+    else:
+        trainings, local = work.trained * replicates, work.client_trainings * replicates
+        what += f", {plural(trainings, 'training')} ({count(local)} local ones)"
+    lines = [f"Cost: {what}, {duration(values.seconds)}."]
+    besides = (cost.trained + cost.reused) // replicates - values.evaluations
+    if besides > 0:
+        lines.append(
+            f"Besides the coalitions that {values.method} asked for, {count(besides)} more "
+            + (
+                "was evaluated for comparison (the untrained model or all clients)."
+                if besides == 1
+                else "were evaluated for comparison (the untrained model and all clients)."
+            )
+        )
+    if values.evaluations == 1 << values.n:
+        exact = cost.exact_trainings or 0
+        spared = values.evaluations * replicates - exact - replicates
+        if spared > 0:
+            lines.append(
+                f"Clients with the same data, or without any, saved {plural(spared, 'training')}: such coalitions are "
+                "the same training."
+            )
+    elif cost.exact_seconds is not None and cost.exact_trainings is not None:
+        lines.append(
+            f"Exact values would take {plural(cost.exact_trainings, 'training')}, about {duration(cost.exact_seconds)} "
+            "extrapolated from these, or less, because many train faster together."
+        )
+    return lines
+
+
+def _stands_out(scenario: Scenario, values: Values) -> list[str]:
+    exact = values.guarantee == "exact"
+    named = dict(zip(values.names, values.mean.tolist(), strict=True))
+    lines = []
+    empty = [name for name, data in zip(values.names, scenario.clients, strict=True) if not len(data)]
+    if empty:
+        lines.append(f"No data: {_with_values(empty, named)}.")
+    alike: dict[str, list[str]] = {}
+    for name, data in zip(values.names, scenario.clients, strict=True):
+        if len(data):
+            alike.setdefault(data.fingerprint, []).append(name)
+    lines += [f"Same data: {_with_values(names, named)}." for names in alike.values() if len(names) > 1]
+    interval = values.interval()
+    harmful = [
+        name
+        for i, name in enumerate(values.names)
+        if named[name] < -1e-12 and name not in empty and (exact or interval is None or interval[i, 1] < 0)
+    ]
+    if harmful:
+        surely = "" if exact or interval is not None else " by this estimate, which has no ±"
+        lines.append(
+            f"Below zero{surely}: {_with_values(harmful, named)}. The others train better models without "
+            f"{'it' if len(harmful) == 1 else 'them'}."
+        )
+    return lines
+
+
+def _with_values(names: list[str], values: Mapping[str, float]) -> str:
+    shown = ", ".join(f"{name} ({values[name]:+.4f})" for name in names[:_NAMED])
+    return shown + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -1,0 +1,275 @@
+"""Scenarios: who the clients are. Arrays per client, a test set, a fingerprint; nothing about models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.errors import ScenarioError
+from fedvalue.store import fingerprint
+
+__all__ = ["CLASSIFICATION", "REGRESSION", "Dataset", "Scenario"]
+
+CLASSIFICATION = "classification"
+REGRESSION = "regression"
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """The rows of one party: features `x` (rows first) and labels or targets `y`.
+
+    >>> len(Dataset(x=[[0.0, 1.0], [1.0, 0.0]], y=[0, 1]))
+    2
+    """
+
+    x: NDArray[Any]
+    y: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x", np.asarray(self.x))
+        object.__setattr__(self, "y", np.asarray(self.y))
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for the same rows in the same order, whoever holds them."""
+        return fingerprint((self.x, self.y))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """Clients with their data, and the test set on which coalitions are measured.
+
+    Features are float32 of any shape (images: rows, 1, height, width), or int64 token ids in
+    0..`vocabulary`−1 where a vocabulary is given (0 is padding). Labels are int64 in 0..`classes`−1,
+    targets of a regression float32. Arrays of other number types are converted; everything that a
+    training could stumble over is refused here. A client without data is a client: its arrays have
+    length 0.
+
+    `test_parts` are named sets of test rows, for measuring each part by itself. `details` is plain data
+    about the origin. A test set may hold classes that no client has: no coalition can get them
+    right, values remain well defined; `details["warnings"]` says so.
+
+    >>> a, b = Dataset([[0.0], [1.0]], [0, 1]), Dataset([[0.1]], [0])
+    >>> s = Scenario("tiny", (a, b), ("a", "b"), test=a, task="classification", classes=2)
+    >>> s.n, s.summary()[1]
+    (2, {'name': 'b', 'samples': 1, 'labels': [1, 0]})
+    """
+
+    name: str
+    clients: tuple[Dataset, ...]
+    names: tuple[str, ...]
+    test: Dataset
+    task: str
+    classes: int
+    vocabulary: int = 0
+    test_parts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = _checked_names(self.names, len(self.clients))
+        _check_task(self.task, self.classes, self.vocabulary)
+        clients = tuple(
+            self._converted(data, f"client {name!r}") for name, data in zip(names, self.clients, strict=True)
+        )
+        test = self._converted(self.test, "the test set")
+        _check_enough(clients, test, self.task)
+        clients = _same_shapes(clients, test, names)
+        parts = {str(key): _checked_part(str(key), rows, len(test)) for key, rows in self.test_parts.items()}
+        warnings = [*self.details.get("warnings", []), *self._unseen(clients, test)]
+        for key, value in {
+            "names": names,
+            "clients": clients,
+            "test": test,
+            "test_parts": parts,
+            "details": {**self.details, "warnings": list(dict.fromkeys(warnings))},
+        }.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def n(self) -> int:
+        """How many clients."""
+        return len(self.clients)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with any array, test part or the kind of task; not with names and details.
+
+        Made of the parties' fingerprints, so that who knows only those (a server) finds the same one.
+        """
+        return fingerprint(
+            [c.fingerprint for c in self.clients],
+            self.test.fingerprint,
+            dict(self.test_parts),
+            (self.task, self.classes, self.vocabulary),
+        )[0]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Per client: name, samples, and the label histogram or the mean and spread of the targets."""
+        return [
+            {"name": name, **_described(data, self.task, self.classes)}
+            for name, data in zip(self.names, self.clients, strict=True)
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """Everything about the scenario but its rows, as plain data."""
+        return {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "task": self.task,
+            "classes": self.classes,
+            "vocabulary": self.vocabulary,
+            "shape": list(self.test.x.shape[1:]),
+            "clients": self.summary(),
+            "test": _described(self.test, self.task, self.classes),
+            "test_parts": {name: len(rows) for name, rows in self.test_parts.items()},
+            "details": dict(self.details),
+        }
+
+    def thinned(self, rows: int) -> Scenario:
+        """The scenario with at most so many rows per client, spread over each client's own: for trying things out."""
+        if rows >= max(map(len, self.clients)):
+            return self
+        clients = tuple(_some(data, rows) for data in self.clients)
+        test = _some(self.test, rows * self.n)
+        return replace(self, clients=clients, test=test, test_parts={}, details={})
+
+    def _converted(self, data: Dataset, whose: str) -> Dataset:
+        x, y = data.x, data.y
+        if y.ndim != 1 or x.ndim < 1 or len(x) != len(y):
+            raise ScenarioError(
+                f"Features and labels must have one row per sample, labels a single column. "
+                f"Got shapes {x.shape} and {y.shape} for {whose}."
+            )
+        labels = "labels" if self.task == CLASSIFICATION else "targets"
+        y = _finite(y, f"the {labels} of {whose}")
+        x = _finite(x, f"the features of {whose}")
+        x = _whole(x, self.vocabulary, f"token ids of {whose}") if self.vocabulary else _float32(x)
+        y = _whole(y, self.classes, f"labels of {whose}") if self.classes else _float32(y)
+        return Dataset(np.ascontiguousarray(x), np.ascontiguousarray(y))
+
+    def _unseen(self, clients: Sequence[Dataset], test: Dataset) -> list[str]:
+        if self.task != CLASSIFICATION:
+            return []
+        known = np.unique(np.concatenate([c.y for c in clients]))
+        unseen = np.setdiff1d(test.y, known).tolist()
+        return [f"The test set holds classes that no client has: {unseen}."] if unseen else []
+
+
+def _some(data: Dataset, most: int) -> Dataset:
+    places = np.linspace(0, len(data) - 1, most).astype(int) if len(data) > most else slice(None)
+    return Dataset(data.x[places], data.y[places])
+
+
+def _described(data: Dataset, task: str, classes: int) -> dict[str, Any]:
+    """Samples and label histogram, or mean and standard deviation of the targets (None without rows)."""
+    if task == CLASSIFICATION:
+        return {"samples": len(data), "labels": np.bincount(data.y, minlength=classes).tolist()}
+    targets = data.y.astype(np.float64)
+    return {
+        "samples": len(data),
+        "mean": float(targets.mean()) if len(data) else None,
+        "sd": float(targets.std()) if len(data) else None,
+    }
+
+
+def _checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
+    given = tuple(str(name) for name in names)
+    if n < 1:
+        raise ScenarioError("A scenario needs at least one client. Got none.")
+    if len(given) != n or len(set(given)) != n:
+        raise ScenarioError(f"Names must be {n} different texts. Got {len(given)}: {list(given)[:12]}.")
+    return given
+
+
+def _check_task(task: str, classes: int, vocabulary: int) -> None:
+    if task not in (CLASSIFICATION, REGRESSION):
+        raise ScenarioError(f"The task must be {CLASSIFICATION!r} or {REGRESSION!r}. Got {task!r}.")
+    if task == CLASSIFICATION and classes < 2:
+        raise ScenarioError(f"A classification needs at least two classes. Got classes={classes}.")
+    if task == REGRESSION and classes != 0:
+        raise ScenarioError(f"A regression has no classes: classes must be 0. Got {classes}.")
+    if vocabulary < 0:
+        raise ScenarioError(f"The vocabulary must not be negative. Got {vocabulary}.")
+
+
+def _float32(values: NDArray[Any]) -> NDArray[np.float32]:
+    return values.astype(np.float32, copy=False)
+
+
+def _finite(values: NDArray[Any], what: str) -> NDArray[Any]:
+    if values.dtype.kind not in "fiub":
+        raise ScenarioError(f"Only numbers can be used. Got {values.dtype} in {what}.")
+    with np.errstate(over="ignore"):
+        numbers = _float32(values) if values.dtype.kind == "f" else values
+    good = np.isfinite(numbers)
+    if not good.all():
+        row = int(np.argwhere(~good)[0][0])
+        raise ScenarioError(
+            f"Only finite numbers can be used. {int((~good).sum())} entries of {what} are not (NaN, "
+            f"infinite or beyond float32), the first in row {row}: {values[row].ravel()[:8]}. "
+            "Fill or remove these rows."
+        )
+    return numbers
+
+
+def _whole(values: NDArray[Any], count: int, what: str) -> NDArray[np.int64]:
+    with np.errstate(invalid="ignore"):  # what does not fit is refused below
+        whole = values.astype(np.int64)
+    bad = np.flatnonzero((whole != values) | (whole < 0) | (whole >= count))
+    if bad.size:
+        raise ScenarioError(
+            f"Expected whole numbers from 0 to {count - 1} as {what}. Got {values.ravel()[bad[0]]}."
+        )
+    return whole
+
+
+def _same_shapes(clients: Sequence[Dataset], test: Dataset, names: Sequence[str]) -> tuple[Dataset, ...]:
+    """The clients, those without data given features of the shape that all others have."""
+    shape = test.x.shape[1:]
+    if not shape:
+        raise ScenarioError(f"Features need at least two dimensions (rows first). Got {test.x.shape}.")
+    fitted = []
+    for name, data in zip(names, clients, strict=True):
+        x = data.x.reshape((0, *shape)) if data.x.shape == (0,) else data.x
+        if x.shape[1:] != shape:
+            raise ScenarioError(
+                f"All parties must have features of one shape. The test set has {shape}, client {name!r} "
+                f"has {x.shape[1:]}."
+            )
+        fitted.append(Dataset(x, data.y))
+    return tuple(fitted)
+
+
+def _check_enough(clients: Sequence[Dataset], test: Dataset, task: str) -> None:
+    if len(test) == 0:
+        raise ScenarioError("The test set is empty. Without test rows no coalition can be measured.")
+    if not any(len(c) for c in clients):
+        raise ScenarioError("No client has any data. At least one must have rows to train on.")
+    if task == CLASSIFICATION:
+        seen = np.unique(np.concatenate([c.y for c in clients]))
+        if len(seen) == 1:
+            raise ScenarioError(
+                f"All training rows of all clients have the same label, {seen[0]}. "
+                "A classification needs at least two classes in the training data."
+            )
+
+
+def _checked_part(name: str, rows: NDArray[Any], count: int) -> NDArray[np.int64]:
+    index = np.asarray(rows)
+    if index.dtype == bool and index.shape == (count,):
+        index = np.flatnonzero(index)
+    fine = index.ndim == 1 and index.size > 0 and index.dtype.kind in "iu"
+    if not fine or index.min() < 0 or index.max() >= count or len(np.unique(index)) != len(index):
+        raise ScenarioError(
+            f"A test part must hold different row numbers of the test set, 0 to {count - 1}. "
+            f"Part {name!r} does not."
+        )
+    return index.astype(np.int64)

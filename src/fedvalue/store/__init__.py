@@ -1,0 +1,23 @@
+"""The store: every trained coalition, kept in one SQLite file and found again by its game's fingerprint."""
+
+from fedvalue.store._export import export, summary
+from fedvalue.store._history import History, read_history
+from fedvalue.store._merge import MergeReport
+from fedvalue.store._protocol import Registering, Store, agree, register
+from fedvalue.store._sqlite import StoredGame, UtilityStore
+from fedvalue.store.identity import fingerprint
+
+__all__ = [
+    "History",
+    "MergeReport",
+    "Registering",
+    "Store",
+    "StoredGame",
+    "UtilityStore",
+    "agree",
+    "export",
+    "fingerprint",
+    "read_history",
+    "register",
+    "summary",
+]

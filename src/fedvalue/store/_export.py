@@ -1,0 +1,150 @@
+"""The outcomes of one stored game as files and as a summary."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from math import comb
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fedvalue._files import write_file
+from fedvalue._text import count
+from fedvalue.coalitions import members
+from fedvalue.errors import InputError
+from fedvalue.outcome import UTILITY, plain_metric
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.store._sqlite import StoredGame, UtilityStore
+
+__all__ = ["export", "summary"]
+
+Rows: TypeAlias = Iterable[dict[str, Any]]
+Writer: TypeAlias = "Callable[[StoredGame, Rows, Path, str | None], int]"
+
+_LARGEST_TABLE = 25  # clients
+_USUAL_METRICS = (UTILITY, "accuracy")
+_RESERVED = (UTILITY, "utilities", "names", "file", "allow_pickle")  # ours, and numpy's own arguments
+_PROVENANCE = ("backend", "device", "seconds", "created")
+
+
+def export(store: UtilityStore, game: str, path: str | PathLike[str], metric: str | None = None) -> int:
+    """Writes the outcomes of the game whose id begins so to a .csv, .jsonl or .npz file; returns how many.
+
+    An .npz is a full table, which needs all coalitions; `metric` is its utility.
+    """
+    out = Path(path)
+    writers: dict[str, Writer] = {".csv": _write_csv, ".jsonl": _write_jsonl, ".npz": _write_npz}
+    write = writers.get(out.suffix.lower())
+    if write is None:
+        raise InputError(f"An export must end in .csv, .jsonl or .npz. Got {out}.")
+    stored = store.game(game)
+    return write(stored, store.rows(stored.id), out, metric)
+
+
+def summary(store: UtilityStore, game: str) -> dict[str, Any]:
+    """What the store knows about the game whose id begins so, as plain data."""
+    stored = store.game(game)
+    masks: set[str] = set()
+    replicates: set[int] = set()
+    metrics: dict[str, None] = {}
+    computed_by: dict[str, None] = {}
+    written: list[str] = []
+    seconds = 0.0
+    for row in store.rows(stored.id):
+        masks.add(row["mask"])
+        replicates.add(row["replicate"])
+        metrics.update(dict.fromkeys(row["metrics"]))
+        computed_by[" on ".join(filter(None, (row["backend"], row["device"])))] = None
+        written = [min([*written[:1], row["created"]]), max([*written[1:], row["created"]])]
+        seconds += row["seconds"]
+    sizes = Counter(int(mask, 16).bit_count() for mask in masks)
+    return {
+        **stored.to_dict(),
+        "replicates": len(replicates),
+        "metrics": list(metrics),
+        "seconds": seconds,
+        "computed_by": [text for text in computed_by if text],
+        "first": written[0] if written else None,
+        "last": written[1] if written else None,
+        "by_size": [{"size": k, "coalitions": sizes[k], "of": comb(stored.n, k)} for k in sorted(sizes)],
+    }
+
+
+def _write_csv(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> int:
+    """One line per outcome; `clients` are indices separated by spaces, `mask` is hexadecimal."""
+    listed = list(rows)
+    metrics = list(dict.fromkeys(name for row in listed for name in row["metrics"]))
+    with write_file(out) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        lines = csv.writer(text)
+        lines.writerow(["mask", "clients", "replicate", *metrics, *_PROVENANCE])
+        for row in listed:
+            clients = " ".join(map(str, members(int(row["mask"], 16))))
+            found = [row["metrics"].get(name, "") for name in metrics]
+            lines.writerow([row["mask"], clients, row["replicate"], *found, *(row[p] for p in _PROVENANCE)])
+        text.flush()
+        text.detach()
+    return len(listed)
+
+
+def _write_jsonl(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> int:
+    """One JSON object per line."""
+    written = 0
+    with write_file(out) as file:
+        for row in rows:
+            clients = list(members(int(row["mask"], 16)))
+            line = {"game_id": row["game_id"], "mask": row["mask"], "clients": clients, **row}
+            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            written += 1
+    return written
+
+
+def _write_npz(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> int:
+    """A full table: `utilities` and `names` as `--table` reads them, and every metric under its name.
+
+    Repeated evaluations are averaged, as far as every coalition has them.
+    """
+    import numpy as np
+
+    total = 1 << game.n
+    if game.coalitions < total or game.n > _LARGEST_TABLE:
+        raise InputError(
+            f"An .npz is a full table of {count(total)} coalitions. The store knows {count(game.coalitions)} "
+            f"of {game.id}; {count(total - game.coalitions)} are missing. Export .csv or .jsonl instead."
+        )
+    tables: dict[tuple[str, int], NDArray[np.float64]] = {}
+    for row in rows:
+        for name, number in row["metrics"].items():
+            table = tables.setdefault((name, row["replicate"]), np.full(total, np.nan))
+            table[int(row["mask"], 16)] = number
+    complete: dict[str, list[NDArray[np.float64]]] = {}
+    for (name, _), table in tables.items():
+        if np.isfinite(table).all():
+            complete.setdefault(name, []).append(table)
+    means = {name: np.mean(tables, axis=0) for name, tables in complete.items()}
+    chosen = _utility_metric(game, list(means), metric)
+    arrays: dict[str, Any] = {name: mean for name, mean in means.items() if name not in _RESERVED}
+    names = [str(name) for name in game.description.get("names", [])]
+    if len(names) == game.n:
+        arrays["names"] = np.array(names, dtype=np.str_)
+    with write_file(out) as file:
+        np.savez_compressed(file, utilities=means[chosen], **arrays)
+    return total
+
+
+def _utility_metric(game: StoredGame, complete: list[str], metric: str | None) -> str:
+    usual = [name for name in _USUAL_METRICS if name in complete] or (complete if len(complete) == 1 else [])
+    wanted = usual[:1] if metric is None else [n for n in complete if metric in (n, plain_metric(n))]
+    if len(wanted) != 1:
+        raise InputError(
+            f"Choose the utility with --metric. What every coalition of {game.id} has: "
+            f"{', '.join(complete) or 'nothing'}. Got {metric}."
+        )
+    return wanted[0]

@@ -1,0 +1,100 @@
+"""What a store knows about the game that values are of: every trained coalition, in the order of its training."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedvalue.errors import InputError, StoreError
+from fedvalue.store._sqlite import UtilityStore
+from fedvalue.values import Values
+
+__all__ = ["History", "read_history"]
+
+_MOST_REPLICATES = 10_000
+
+
+@dataclass(frozen=True)
+class History:
+    """Utilities by coalition, one for each replicate, the coalition that was finished first in front.
+
+    `prints` hold all metrics, which tell models apart. `seconds` is what all trainings took together,
+    `computed_by` on what, `first` and `last` when they were stored.
+    """
+
+    utilities: Mapping[int, Sequence[float]]
+    prints: Mapping[int, Hashable]
+    seconds: float
+    computed_by: tuple[str, ...]
+    first: str
+    last: str
+
+
+def read_history(store: UtilityStore, values: Values) -> History:
+    """All trainings of the game of these values that have the metric which they count.
+
+    Coalitions that were stored in the same moment stand in an order that depends on nothing else than themselves.
+    Values of some of a game's clients (`values.clients`) have the history of the coalitions among those.
+    """
+    if values.replicates > _MOST_REPLICATES:
+        raise InputError(
+            f"The values have {values.replicates} replicates. At most {_MOST_REPLICATES} are read."
+        )
+    rows = [row for row in store.rows(values.game_id) if row["replicate"] in range(values.replicates)]
+    if not rows:
+        raise InputError(
+            f"{store.path} holds no trainings of the game {values.game_id or '(none)'} that these values are of. Name "
+            "the store of that run with --store."
+        )
+    usable = [row for row in rows if values.stored_as in row["metrics"]]
+    if not usable:
+        raise InputError(
+            f"The trainings in {store.path} have no metric {values.metric!r}. They have: {', '.join(rows[0]['metrics'])}."
+        )
+    try:
+        return _arranged(sorted(usable, key=_when), values)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"The trainings in {store.path} cannot be used: {error}. `fedvalue store verify` lists what is wrong."
+        ) from error
+
+
+def _when(row: Mapping[str, Any]) -> tuple[int, str, int, str]:
+    return row["replicate"], row["created"], zlib.crc32(row["mask"].encode()), row["mask"]
+
+
+def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
+    utilities, prints = dict[int, list[float]](), dict[int, tuple[Hashable, ...]]()
+    # A metric that only some trainings have says nothing about how two of them differ.
+    shared = sorted(set.intersection(*(set(row["metrics"]) for row in rows)))
+    used = []
+    for row in rows:
+        mask, metrics = _among(int(row["mask"], 16), values.clients), row["metrics"]
+        if mask is not None:
+            used.append(row)
+            utilities.setdefault(mask, []).append(values.sign * float(metrics[values.stored_as]))
+            prints[mask] = (*prints.get(mask, ()), *((name, metrics[name]) for name in shared))
+    if not used:
+        raise InputError(
+            "No training is of these clients alone. The store holds coalitions with others only."
+        )
+    computed_by = dict.fromkeys(" on ".join(filter(None, (row["backend"], row["device"]))) for row in used)
+    created = [row["created"] for row in used]
+    seconds = sum(float(row["seconds"]) for row in used)
+    named = tuple(text for text in computed_by if text)
+    return History(utilities, prints, seconds, named, min(created), max(created))
+
+
+def _among(mask: int, clients: Sequence[int] | None) -> int | None:
+    """The coalition with clients numbered as in the values; None where others are in it.
+
+    >>> _among(0b101, (0, 2)), _among(0b111, (0, 2))
+    (3, None)
+    """
+    if clients is None:
+        return mask
+    if mask & ~sum(1 << i for i in clients):
+        return None
+    return sum(1 << place for place, i in enumerate(clients) if mask >> i & 1)

@@ -1,0 +1,53 @@
+"""What a run needs of a store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from fedvalue.outcome import Outcome
+
+__all__ = ["Registering", "Store", "agree", "register"]
+
+_SAME = {"rel_tol": 1e-6, "abs_tol": 1e-9}  # deterministic trainings; another library may round otherwise
+
+
+class Store(Protocol):
+    """Keeps outcomes by game, coalition (a bitmask) and replicate; `UtilityStore` does so in a file."""
+
+    def read(
+        self, game_id: str, masks: Sequence[int] | None = None, replicate: int = 0
+    ) -> Mapping[int, Outcome]:
+        """The known outcomes of a game, of all coalitions or of the given ones."""
+        ...
+
+    def append(self, game_id: str, outcomes: Iterable[tuple[int, Outcome]], replicate: int = 0) -> None:
+        """Adds outcomes, all or none of them. A number that is there is never changed.
+
+        A coalition that is known already only gets the metrics that it lacks, and those only if the others `agree`.
+        """
+        ...
+
+
+@runtime_checkable
+class Registering(Protocol):
+    """A store that also keeps what a game is: for people who look into it. A run does without."""
+
+    def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None: ...
+
+
+def register(store: Store, game_id: str, n: int, names: Sequence[str]) -> None:
+    """Makes a game known to a store that wants to know."""
+    if isinstance(store, Registering):
+        store.register(game_id, n, {"names": list(names)})
+
+
+def agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    """Whether two outcomes are of the same model: they have metrics in common, with the same numbers.
+
+    >>> agree({"accuracy": 0.5, "loss": 1.0}, {"accuracy": 0.5}), agree({"loss": 1.0}, {"loss": 1.1})
+    (True, False)
+    """
+    shared = [name for name in one if name in other]
+    return bool(shared) and all(math.isclose(one[name], other[name], **_SAME) for name in shared)

@@ -1,0 +1,107 @@
+"""Which coalitions make up a task: neighbours that share clients, as many as take about a minute.
+
+What a coalition costs is not known before some are trained. The first tasks have a single one, the cheapest; every
+task that comes back says how long a unit of work takes, and the next ones are cut to that measure: as large as
+they may be, because large stacks train faster. At the end of a long run they are smaller, so that all workers finish
+at about the same time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+__all__ = ["ALONE", "Chunk", "Chunks", "next_share"]
+
+_TASK_SECONDS = 60.0  # what a worker that dies may lose
+_FEW = 4  # coalitions for each worker that are shared out at once, whatever they cost
+ALONE = 5.0  # times as long takes a unit of work of a single coalition: nothing of it is shared or stacked
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Coalitions of one task. `crashes` counts the workers that died of it, `halvings` how often it was too
+    large for the memory of one.
+    """
+
+    masks: tuple[int, ...]
+    work: float
+    crashes: int = 0
+    halvings: int = 0
+
+    def halves(self) -> tuple[Chunk, Chunk]:
+        """Both halves, to be trained with half the memory."""
+        middle = len(self.masks) // 2
+        part = replace(self, work=self.work / 2, halvings=self.halvings + 1)
+        return replace(part, masks=self.masks[:middle]), replace(part, masks=self.masks[middle:])
+
+    def without(self, done: Iterable[int]) -> Chunk:
+        """What is left of it."""
+        left = tuple(mask for mask in self.masks if mask not in set(done))
+        return replace(self, masks=left, work=self.work * len(left) / max(1, len(self.masks)))
+
+
+def next_share(left: float, whole: float, workers: int, seconds_per_work: float) -> float:
+    """How much of the work that is left the next task should take: the whole, in turns of all workers.
+
+    >>> next_share(100, 100, workers=2, seconds_per_work=1.0)  # one turn of 50 s
+    50.0
+    >>> next_share(1000, 1200, workers=2, seconds_per_work=1.0)  # the first of ten turns
+    60.0
+    >>> next_share(100, 1200, workers=2, seconds_per_work=1.0)  # the last one, for whoever is free first
+    30.0
+    """
+    turns = max(1, round(whole * seconds_per_work / (workers * _TASK_SECONDS)))
+    share = whole / (workers * turns)
+    return share / 2 if turns > 1 and left <= whole / turns else share
+
+
+class Chunks:
+    """Coalitions that wait to be trained, in an order in which neighbours share clients."""
+
+    def __init__(self, work: Mapping[int, float]) -> None:
+        self.work = work
+        # As numbers: those with the same last clients follow each other, and differ in the first ones. The largest
+        # come first: after those with all clients, a worker has every first round that later ones need.
+        self.waiting = deque(sorted(work, reverse=True))
+        self.all = self.left = float(sum(work.values()))
+        self.again: deque[Chunk] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self.waiting or self.again)
+
+    def put_back(self, chunks: Sequence[Chunk]) -> None:
+        """Chunks that have to be tried again; they come next."""
+        self.again.extendleft(chunk for chunk in chunks if chunk.masks)
+
+    def take(self, workers: int, seconds_per_work: float | None) -> Chunk:
+        """The next task."""
+        if self.again:
+            return self.again.popleft()
+        if seconds_per_work is not None:
+            share = next_share(self.left, self.all, workers, seconds_per_work)
+        elif len(self.work) <= _FEW * workers:
+            share = self.all / workers
+        else:
+            return self._cheapest()
+        masks: list[int] = []
+        held = 0.0
+        # A coalition that would overshoot by more than half of it is left to the next task.
+        while self.waiting and (not masks or held + self.work[self.waiting[0]] / 2 <= share):
+            masks.append(self.waiting.popleft())
+            held += self.work[masks[-1]]
+        self.left -= held
+        return Chunk(tuple(masks), held)
+
+    def _cheapest(self) -> Chunk:
+        """A single coalition to learn from what they cost; nobody at all would not tell."""
+        mask = min(self.waiting, key=lambda mask: (mask == 0, self.work[mask]))
+        self.waiting.remove(mask)
+        self.left -= self.work[mask]
+        return Chunk((mask,), self.work[mask])
+
+    def drop(self) -> None:
+        """Forgets whatever waits: the run is lost."""
+        self.waiting.clear()
+        self.again.clear()

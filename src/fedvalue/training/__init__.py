@@ -1,0 +1,53 @@
+"""Federated training: its rules, FedAvg over stacks of models, and recorded runs.
+
+What a model must be able to do to be trained so is the contract `Session`; learners fulfil it.
+"""
+
+from fedvalue.training._cost import Work, passes_of, seconds_per_pass_of, work_of, work_of_all
+from fedvalue.training._fedavg import (
+    canonical_masks,
+    data_weights,
+    first_round,
+    later_rounds,
+    recorded_rounds,
+    waves,
+)
+from fedvalue.training._measure import measured, not_measured
+from fedvalue.training._rules import Training
+from fedvalue.training._session import (
+    AveragingSession,
+    Doubtful,
+    Learner,
+    Session,
+    Stack,
+    StartingLearner,
+    Weighed,
+)
+from fedvalue.training._traces import Trace, TraceGames, need_updates
+
+__all__ = [
+    "AveragingSession",
+    "Doubtful",
+    "Learner",
+    "Session",
+    "Stack",
+    "StartingLearner",
+    "Trace",
+    "TraceGames",
+    "Training",
+    "Weighed",
+    "Work",
+    "canonical_masks",
+    "data_weights",
+    "first_round",
+    "later_rounds",
+    "measured",
+    "need_updates",
+    "not_measured",
+    "passes_of",
+    "recorded_rounds",
+    "seconds_per_pass_of",
+    "waves",
+    "work_of",
+    "work_of_all",
+]

@@ -1,0 +1,90 @@
+"""The rules of a federated training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedvalue._checks import whole
+from fedvalue.errors import InputError
+
+__all__ = ["Training"]
+
+_CHOICES = {"algorithm": ("fedavg", "fedprox", "fedsgd"), "optimizer": ("adam", "sgd")}
+_NUMBER = (int, float, np.integer, np.floating)
+
+
+@dataclass(frozen=True)
+class Training:
+    """The rules of a federated training; part of a game's identity.
+
+    `fedavg`: `rounds` × `epochs` of minibatches at each client, models averaged by data size (McMahan et
+    al. 2017). `fedprox` adds μ/2·‖θ − θ_global‖² to the local loss (Li et al. 2020). `fedsgd` makes one
+    full-batch step of plain SGD per round.
+
+    >>> Training(rounds=2).identity()["rounds"]
+    2
+    """
+
+    rounds: int = 4
+    epochs: int = 4
+    batch: int = 64
+    optimizer: str = "adam"
+    rate: float = 1e-3
+    momentum: float = 0.0
+    algorithm: str = "fedavg"
+    mu: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} must be one of {allowed}. Got {getattr(self, name)!r}.")
+        # Numbers of one type each: 1 and 1.0 are the same rules and must have the same identity.
+        for name, least in {"rounds": 1, "epochs": 1, "batch": 1, "seed": 0}.items():
+            number = getattr(self, name)
+            is_float = isinstance(number, (float, np.floating)) and number.is_integer()
+            object.__setattr__(self, name, whole(name, int(number) if is_float else number, least))
+        if self.seed >= 1 << 63:
+            raise InputError(f"seed must be a whole number below 2^63. Got {self.seed}.")
+        for name in ("rate", "momentum", "mu"):
+            object.__setattr__(self, name, _finite(name, getattr(self, name)))
+        if self.rate <= 0 or self.mu < 0 or not 0 <= self.momentum < 1:
+            raise InputError(
+                "rate must be positive, mu at least 0 and momentum in [0, 1). "
+                f"Got {self.rate}, {self.mu}, {self.momentum}."
+            )
+        if self.mu and self.algorithm != "fedprox":
+            raise InputError(f"mu belongs to fedprox. Got mu={self.mu} with {self.algorithm}.")
+        if self.momentum and self.optimizer != "sgd":
+            raise InputError(f"momentum belongs to sgd. Got momentum={self.momentum} with {self.optimizer}.")
+
+    def identity(self) -> dict[str, Any]:
+        """Everything that changes the trained models, as plain data.
+
+        Settings that have no effect are left out: FedSGD has no epochs, and FedProx without μ is FedAvg.
+        """
+        rules = asdict(self)
+        if self.algorithm == "fedsgd":
+            for unused in ("epochs", "batch", "optimizer", "momentum"):
+                del rules[unused]
+        if not self.mu:
+            del rules["mu"]
+            rules["algorithm"] = "fedavg" if self.algorithm == "fedprox" else self.algorithm
+        return rules
+
+    def replicate(self, index: int) -> Training:
+        """The same rules with the random numbers of the given repetition; 0 is this one."""
+        if index == 0:
+            return self
+        fields = asdict(self) | {"seed": int(np.random.SeedSequence([self.seed, index]).generate_state(1)[0])}
+        return Training(**fields)
+
+
+def _finite(name: str, number: Any) -> float:
+    if isinstance(number, _NUMBER) and math.isfinite(number):
+        return float(number)
+    raise InputError(f"{name} must be a finite number. Got {number!r}.")

@@ -1,0 +1,100 @@
+"""The learner contract: what is trained, always as a stack of many models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.scenarios import Scenario
+from fedvalue.training._rules import Training
+
+__all__ = ["AveragingSession", "Doubtful", "Learner", "Session", "Stack", "StartingLearner", "Weighed"]
+
+Stack: TypeAlias = Any
+"""Some models, in rows. Only the session that made a stack knows what is in it."""
+
+
+class Session(Protocol):
+    """A learner at work on one scenario under one set of rules, its data where it computes."""
+
+    device: str
+    rows: int  # how many local trainings to hold at once: a bound on memory, never on the result
+
+    def initial(self) -> Stack:
+        """A stack of one: the seeded model that every coalition starts from."""
+        ...
+
+    def take(self, stack: Stack, rows: Sequence[int]) -> Stack:
+        """The given rows, in that order, repeated where they are named again."""
+        ...
+
+    def local(self, stack: Stack, owners: Sequence[int], t: int) -> Stack:
+        """Every row trained in round t on the data of its owner, a client number."""
+        ...
+
+    def average(self, stack: Stack, groups: Sequence[int], weights: Sequence[float]) -> Stack:
+        """One model per group number 0, 1, …: the weighted average of the group's rows."""
+        ...
+
+    def evaluate(self, stack: Stack) -> list[dict[str, float]]:
+        """All metrics of every model on the test set."""
+        ...
+
+
+class AveragingSession(Session, Protocol):
+    """A session whose models are sums of updates: what the gradient methods need besides."""
+
+    def step(self, models: Stack, before: Stack, after: Stack, weights: NDArray[np.float64]) -> Stack:
+        """models[r] + Σ_i weights[r, i]·(after[i] − before); `models` may be a stack of one, like `before`."""
+        ...
+
+    def loss_drops(self, before: Stack, after: Stack) -> list[float]:
+        """⟨∇ℓ(before), before − after[i]⟩ for every row i, where ℓ is the loss on the test set."""
+        ...
+
+
+class Learner(Protocol):
+    """Something that can be trained federatedly. `averages` says that its models are sums of updates:
+    its sessions are averaging ones.
+    """
+
+    averages: bool
+
+    def identity(self) -> Mapping[str, Any]:
+        """What changes the trained models, as plain data."""
+        ...
+
+    def session(self, scenario: Scenario, training: Training, device: str, memory: int | None) -> Session:
+        """Takes the data to the device. `memory` in bytes bounds what a wave may use."""
+        ...
+
+
+@runtime_checkable
+class Doubtful(Protocol):
+    """A learner that names what it refers to and cannot look into: changes in there go unnoticed."""
+
+    @property
+    def doubts(self) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
+class Weighed(Protocol):
+    """A session that can say what models take."""
+
+    rows: int
+
+    def memory(self, rows: int) -> int:
+        """An upper estimate of the bytes that so many local trainings side by side take."""
+        ...
+
+
+@runtime_checkable
+class StartingLearner(Protocol):
+    """A learner whose first model does not follow from its identity and the seed: its weights may come from a file."""
+
+    def start(self, scenario: Scenario, seed: int) -> Mapping[str, Any]:
+        """What identifies that model, as plain data; nothing where it does follow."""
+        ...

@@ -1,0 +1,241 @@
+"""Client apps that know nothing of fedvalue: the example's own ClientApp, run in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra flower")
+
+import torch
+from flower_fakes import FakeGrid
+from flwr.app import Context, Error, Message, MetricRecord, RecordDict
+from foreign_app import LR, example_modules, plain_accuracy, start
+
+import fedvalue as fv
+from fedvalue.errors import FedvalueError, InputError, UnavailableError
+from fedvalue.flower._client import Party
+from fedvalue.flower._foreign import ForeignApp, ForeignTrainer, value_foreign
+from fedvalue.games import FederatedGame
+from fedvalue.scenarios import Dataset
+from fedvalue.training import Training
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+N = 3
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[dict[str, Any]]:
+    """The modules of the example app."""
+    with example_modules() as found:
+        yield found
+
+
+class ForeignGrid(FakeGrid):
+    """Nodes that run the example's ClientApp."""
+
+    def __init__(self, app: Any) -> None:
+        nobody = Dataset(np.zeros((0, 1)), np.zeros(0))
+        super().__init__([Party(nobody, position=i) for i in range(N)])
+        self.app = app
+
+    def _answer(self, message: Message, node: int) -> RecordDict:
+        place = {"partition-id": self.parties[node].position, "num-partitions": N}
+        context = Context(1, node, place, RecordDict(), {"local-epochs": 1})
+        reply: Message = self.app(message, context)
+        return reply.content
+
+
+@pytest.fixture
+def grid(modules: dict[str, Any]) -> ForeignGrid:
+    return ForeignGrid(modules["client_app"].app)
+
+
+def valued(grid: ForeignGrid, modules: Mapping[str, Any], out: Path, **more: Any) -> fv.Values:
+    options = {"method": "exact", "rounds": 2, "config": {"lr": LR}, "key": "digits", **more}
+    return value_foreign(grid, clients=N, initial=start(modules), out=out, **options)
+
+
+class TestForeignApps:
+    def test_values_are_those_of_plain_fedavg(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        values = valued(grid, modules, tmp_path)
+        table = [plain_accuracy(modules, N, mask, 2) for mask in range(1 << N)]
+        assert values.mean == pytest.approx(fv.value(fv.TableGame(table), "exact").mean, abs=0.003)
+        assert {path.name for path in tmp_path.iterdir()} >= {"values.json", "run.json", "report.html"}
+        assert values.details["evaluated_at"] == "nodes"
+
+    def test_audit_and_report(self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path) -> None:
+        values = valued(grid, modules, tmp_path)
+        assert (values.metric, values.unit, values.replicates) == ("accuracy", "accuracy", 1)
+        found = fv.audit(values, store=tmp_path / "store.db")
+        assert (found.coalitions, found.clients) == (8, N)
+        page = fv.report(values, tmp_path / "page.md", store=tmp_path / "store.db").read_text(
+            encoding="utf-8"
+        )
+        assert all(name in page for name in values.names)
+        assert values.utility_of_none == pytest.approx(plain_accuracy(modules, N, 0, 2), abs=0.003)
+
+    def test_all_messages_of_a_round_are_pushed_at_once_with_one_model_each(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        values = valued(grid, modules, tmp_path)
+        kinds = [(m.metadata.message_type, m.metadata.group_id) for m in grid.sent]
+        assert kinds.count(("train", "1")) == N  # the first round is one training for each client
+        assert kinds.count(("train", "2")) == 4 * N
+        assert kinds.count(("evaluate", "0")) == 8 * N
+        assert values.details["message_rounds"] == 2 + 2  # training, the empty coalition, all others
+        sent = next(m for m in grid.sent if m.metadata.message_type == "train")
+        assert set(sent.content) == {"arrays", "config"}
+        assert dict(sent.content["config"]) == {"lr": LR, "server-round": 1}
+        assert sent.content["arrays"]["layers.0.weight"].numpy().shape == (32, 64)
+
+    def test_clients_alone_are_asked_in_every_round_too(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        """Such an app knows no message for several rounds."""
+        valued(grid, modules, tmp_path, method="ipss", budget=4)
+        kinds = [(m.metadata.message_type, m.metadata.group_id) for m in grid.sent]
+        assert [kinds.count(("train", t)) for t in "12"] == [N, N]
+
+    def test_evaluation_on_the_server(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        task = modules["task"]
+
+        def evaluate(arrays: Mapping[str, Any]) -> dict[str, float]:
+            net = task.Net()
+            net.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+            return {"accuracy": task.test(net, task.load_data(0, 1)[1])[1]}
+
+        values = valued(grid, modules, tmp_path, evaluate=evaluate)
+        assert {m.metadata.message_type for m in grid.sent} == {"train"}
+        assert values.mean.sum() > 0.3
+        assert values.game_id != valued(grid, modules, tmp_path / "nodes").game_id
+
+    def test_a_later_valuation_trains_only_what_is_new(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        valued(grid, modules, tmp_path, method="loo")
+        before = len(grid.sent)
+        valued(grid, modules, tmp_path)
+        rounds = [m.metadata.group_id for m in grid.sent[before:] if m.metadata.message_type == "train"]
+        assert rounds.count("2") == 3  # three clients alone; pairs, all and nobody were known
+
+    @pytest.mark.parametrize(
+        ("metrics", "says"),
+        [
+            ({"num-examples": 7}, "trained on 7 examples; before"),
+            ({"train_loss": 1.0}, "sent no number 'num-examples'"),
+        ],
+    )
+    def test_bad_replies_are_named(
+        self, metrics: dict[str, Any], says: str, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        grid.twists[1] = lambda message, reply: (
+            RecordDict({**reply, "metrics": MetricRecord(metrics)})
+            if message.metadata.group_id == "2"
+            else reply
+        )
+        with pytest.raises(UnavailableError, match=says):
+            valued(grid, modules, tmp_path, patience=0.5)
+
+    def test_metrics_that_are_not_there_are_named(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        with pytest.raises(UnavailableError, match=r"none of the metrics \['top1'\], only \['eval_acc'"):
+            valued(grid, modules, tmp_path, metrics={"top1": "accuracy"}, patience=0.5)
+
+    @pytest.mark.parametrize(
+        ("metrics", "says"),
+        [
+            ({"num-examples": 9, "eval_loss": 1.0}, "client 1 .*sent no accuracy, as the others did"),
+            (None, "client 1 .*measured on 5 examples; before, on 9"),
+        ],
+        ids=["other metrics", "another size"],
+    )
+    def test_bad_measurements_are_named(
+        self,
+        metrics: dict[str, Any] | None,
+        says: str,
+        grid: ForeignGrid,
+        modules: dict[str, Any],
+        tmp_path: Path,
+    ) -> None:
+        sizes = [9]
+
+        def twist(message: Message, reply: RecordDict) -> RecordDict:
+            if message.metadata.message_type != "evaluate":
+                return reply
+            changed = {**reply["metrics"], "num-examples": sizes.pop() if sizes else 5}
+            return RecordDict({"metrics": MetricRecord(metrics or changed)})
+
+        grid.twists[1] = twist
+        with pytest.raises(UnavailableError, match=says):
+            valued(grid, modules, tmp_path, patience=0.0)
+
+    def test_the_others_are_valued_where_the_user_chose_that(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        grid.twists[1] = lambda message, reply: (
+            Error(code=8, reason="") if message.metadata.group_id == "2" else reply
+        )
+        options = {
+            "evaluate": lambda model: {"accuracy": float(model["layers.0.bias"].mean())},
+            "patience": 0.0,
+        }
+        with pytest.raises(UnavailableError, match="missing='use-known'"):
+            valued(grid, modules, tmp_path, **options)
+        values = valued(grid, modules, tmp_path, missing="use-known", **options)
+        assert values.names == ("node-100", "node-102")
+        assert "crashed" in values.absent["node-101"]
+        assert any("client 1 crashed" in text for text in values.details["incidents"])
+        found = fv.audit(values, store=tmp_path / "store.db")
+        assert (found.coalitions, list(found.absent)) == (4, ["node-101"])
+        page = fv.report(values, tmp_path / "page.md", store=tmp_path / "store.db")
+        assert "Not valued: node-101" in page.read_text(encoding="utf-8")
+        with pytest.raises(InputError, match="missing must be one of"):
+            valued(grid, modules, tmp_path, missing="guess")
+
+    def test_sizes_and_names_of_metrics_are_part_of_the_game(
+        self, grid: ForeignGrid, modules: dict[str, Any]
+    ) -> None:
+        """Weights follow from the sizes, and stored numbers from the names: other ones are another game."""
+        identities = [
+            ForeignApp(start(modules), "k", metrics=metrics).identity()
+            for metrics in (None, {"f1": "accuracy"}, {"eval_acc": "accuracy"})
+        ]
+        assert len({str(identity) for identity in identities}) == 3
+        before = ForeignTrainer(grid, ForeignApp(start(modules), "k", {"lr": LR}), N).scenario.fingerprint
+        grid.twists[1] = lambda message, reply: RecordDict(
+            {**reply, "metrics": MetricRecord({"num-examples": 7})}
+        )
+        after = ForeignTrainer(grid, ForeignApp(start(modules), "k", {"lr": LR}), N).scenario.fingerprint
+        assert before != after
+
+    def test_everybody_must_answer_once(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        grid.twists[2] = lambda message, reply: Error(code=8, reason="")
+        with pytest.raises(UnavailableError, match=r"must answer once.*2: 'crashed"):
+            valued(grid, modules, tmp_path)
+        with pytest.raises(FedvalueError, match="Expected 5 nodes; 3 are connected"):
+            ForeignTrainer(grid, ForeignApp(start(modules), "k"), 5, patience=0.1)
+        with pytest.raises(InputError, match="Expected 2 nodes; 3 are connected"):
+            ForeignTrainer(grid, ForeignApp(start(modules), "k"), 2)
+
+    def test_gradient_methods_where_they_can_be_used(
+        self, grid: ForeignGrid, modules: dict[str, Any]
+    ) -> None:
+        app = ForeignApp(start(modules), "digits", {"lr": LR})
+        trainer = ForeignTrainer(grid, app, N)
+        game = FederatedGame(trainer.scenario, app, Training(rounds=2), metric="accuracy", trainer=trainer)
+        assert fv.value(game, "or").mean.sum() == pytest.approx(plain_accuracy(modules, N, 7, 2), abs=0.15)
+        with pytest.raises(InputError, match="DIG-FL needs the gradient"):
+            fv.value(game, "dig-fl")

@@ -1,0 +1,150 @@
+"""Reports in a real browser: nothing is asked for, nothing complains, everything can be seen."""
+
+from __future__ import annotations
+
+import io
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import Browser, find_browser
+from test_report import complete, sampled, saturating
+
+from fedvalue.report import Terms, as_html, gather
+
+PROGRAM = find_browser()
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no chromium on the path: apt-get install chromium")
+
+PHONE, DESK = 390, 1100
+BOXES = """[...document.querySelectorAll('svg[role=img], .ranking .chart svg')].map(svg => {
+  const box = svg.getBoundingClientRect();
+  return [box.width, box.height, svg.querySelectorAll('rect,circle,line,polyline,text').length];
+})"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    assert PROGRAM is not None
+    with Browser(PROGRAM, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of an ordinary run: all parts are there."""
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    names = [
+        "Aachen",
+        "Bern",
+        "Como",
+        "Delft",
+        "Essen",
+        "a rather long name of a clinic, department of radiology",
+    ]
+    table = saturating(6) - 0.2 * np.array([mask >> 2 & 1 for mask in range(64)])
+    file.write_text(as_html(gather(*complete(table, names))), encoding="utf-8")
+    return file
+
+
+def pixels(png: bytes) -> Any:
+    from matplotlib.image import imread
+
+    return imread(io.BytesIO(png))[:, :, :3]
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("dark", [False, True])
+def test_everything_is_there_to_see(browser: Browser, plain: Path, width: int, dark: bool) -> None:
+    browser.open(plain, width, dark=dark)
+    assert browser.messages == []
+    assert browser.requests == [plain.resolve().as_uri()]
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = browser.evaluate(BOXES)
+    assert len(boxes) == 1 + 1 + 6 + 7  # growth, pairs, convergence; bars and their axis
+    assert all(across > 40 and down > 10 and marks for across, down, marks in boxes)
+    ground = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(17, 22, 29)" if dark else "rgb(255, 255, 255)")
+    picture = pixels(browser.picture())
+    assert picture.shape[1] == width
+    place = browser.evaluate("(b => [b.x, b.y + scrollY, b.width, b.height])"
+                             "(document.querySelector('#growth svg[role=img]').getBoundingClientRect())")  # fmt: skip
+    x, y, across, down = (int(number) for number in place)
+    chart = picture[y : y + down, x : x + across].reshape(-1, 3)
+    assert len(np.unique(chart.round(2), axis=0)) > 10  # lines and dots, not an empty box
+
+
+def test_names_cannot_reach_out(browser: Browser, tmp_path: Path) -> None:
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+
+        def listen() -> None:
+            try:
+                while True:
+                    connection, _ = server.accept()
+                    asked.append(connection.recv(100))
+                    connection.close()
+            except OSError:
+                return
+
+        threading.Thread(target=listen, daemon=True).start()
+        names = [
+            f"<img src={address}>", f"\"><script src='{address}'></script>", f"<link rel=stylesheet href={address}>",
+            f"</title></style><style>@import url({address});</style>", f"</script><iframe src={address}>",
+            f"<svg><image href={address} /></svg>", "<script>document.title='owned'</script>",
+            f"<meta http-equiv=refresh content='0;url={address}'>",
+        ]  # fmt: skip
+        page = tmp_path / "report.html"
+        page.write_text(as_html(gather(*sampled(len(names), names))), encoding="utf-8")
+        browser.open(page, DESK)
+        browser.evaluate("new Promise(done => setTimeout(done, 300))")
+        assert browser.requests == [page.resolve().as_uri()]
+        assert browser.messages == []
+        assert browser.evaluate("document.title") == "What the data of 8 clients is worth"
+        shown = browser.evaluate("[...document.querySelectorAll('.who bdi')].map(e => e.textContent)")
+        assert sorted(name[:40] for name in shown) == sorted(name[:40] for name in names)
+        # The page's own policy would stop even markup that got through.
+        browser.evaluate(f"document.body.insertAdjacentHTML('beforeend', '<img src={address}>')")
+        browser.evaluate("new Promise(done => setTimeout(done, 300))")
+        assert any("Content Security Policy" in text for text in browser.messages)
+    assert asked == []
+
+
+def test_the_keyboard_reaches_everything(browser: Browser, plain: Path) -> None:
+    browser.open(plain, DESK)
+    seen = browser.evaluate(
+        "[...document.querySelectorAll('a,summary,[tabindex]')].every(e => { e.focus(); "
+        "return document.activeElement === e || !e.checkVisibility(); })"
+    )
+    assert seen is True
+    assert browser.evaluate("document.querySelectorAll('summary').length") >= 3
+    unfolded = browser.evaluate(
+        "[...document.querySelectorAll('details')].map(d => { d.open = true; return d.scrollHeight > 60; })"
+    )
+    assert all(unfolded)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= DESK
+
+
+@pytest.mark.parametrize("clients", [1, 100])
+def test_few_and_many_clients_on_a_phone(browser: Browser, tmp_path: Path, clients: int) -> None:
+    names = [f"client-{i}-{'x' * (i % 90)}" for i in range(clients)]
+    page = tmp_path / "report.html"
+    facts = gather(*sampled(clients, names), terms=Terms("123456789000", "EUR"))
+    page.write_text(as_html(facts), encoding="utf-8")
+    for width in (320, 720, PHONE):
+        browser.open(page, width)
+        browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.messages == []
+    assert browser.evaluate("document.querySelectorAll('.ranking tbody tr').length") == clients
+
+
+def test_printing(browser: Browser, plain: Path) -> None:
+    browser.open(plain, DESK, dark=True)
+    paper = browser.print()
+    assert paper.startswith(b"%PDF")
+    assert 2 <= paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page ") <= 12

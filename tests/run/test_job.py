@@ -1,0 +1,226 @@
+"""The main job from Python: everything that `fedvalue run` does, a notebook can do."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fedvalue as fv
+from fedvalue.cli import app
+
+SMALL: dict[str, Any] = {"clients": 4, "samples": 20, "rounds": 2, "epochs": 1}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(one_thread: None) -> None:
+    """Trainings here are tiny."""
+
+
+def printed(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_python_and_the_command_line_give_the_same_values(tmp_path: Path) -> None:
+    result = fv.run("digits", **SMALL, method="ipss", budget=8, seed=3)
+    text = printed(
+        "run", "--no-config", "--clients", 4, "--samples", 20, "--rounds", 2, "--epochs", 1,
+        "--method", "ipss", "--budget", 8, "--seed", 3, "--json", "-",
+    )  # fmt: skip
+    told = fv.Values.from_dict(json.loads(text))
+    assert told.mean.tolist() == result.values.mean.tolist()
+    for name in (
+        "game_id",
+        "metric",
+        "utility_of_all",
+        "utility_of_none",
+        "evaluations",
+        "budget",
+        "guarantee",
+    ):
+        assert getattr(told, name) == getattr(result.values, name), name
+    assert told.cost is not None
+    assert (told.cost.trained, told.cost.reused) == (result.cost.trained, result.cost.reused) == (9, 0)
+
+
+def test_every_option_of_the_command_is_one_of_the_job() -> None:
+    import inspect
+    from dataclasses import fields
+
+    from fedvalue.cli.run import _OWN
+    from fedvalue.cli.run import run as command
+
+    of_command = {name for name in inspect.signature(command).parameters if name != "ctx"} - set(_OWN)
+    assert of_command | {"options", "scenario_options"} == {of.name for of in fields(fv.Job)}
+
+
+@pytest.fixture(scope="module")
+def result(one_thread: None) -> fv.Result:
+    return fv.run("digits", partition="free-riders", **SMALL, method="exact")
+
+
+class TestResult:
+    def test_values_are_complete(self, result: fv.Result) -> None:
+        values = result.values
+        assert (values.metric, values.unit, values.higher_is_better) == ("accuracy", "accuracy", True)
+        assert (values.replicates, values.noise, values.absent, values.clients) == (1, None, {}, None)
+        assert values.utility_of_all is not None
+        assert values.utility_of_none is not None
+        assert values.mean.sum() == pytest.approx(values.utility_of_all - values.utility_of_none)
+        assert values.equal_split == pytest.approx(values.mean.mean())
+        assert (
+            result.cost
+            == values.cost
+            == fv.Cost(16, 0, result.cost.exact_trainings, result.cost.exact_seconds)
+        )
+        assert fv.Values.from_dict(json.loads(json.dumps(values.to_dict()))).cost == values.cost
+
+    def test_audit_payout_and_report_need_no_store(self, result: fv.Result, tmp_path: Path) -> None:
+        findings = result.audit().findings
+        assert any(finding.kind == "no contribution" for finding in findings)
+        assert sum(line.amount for line in result.payout(100, currency="EUR").lines) == 100
+        page = result.report(tmp_path / "page.html", pot=100, currency="EUR").read_text(encoding="utf-8")
+        assert page.startswith("<!doctype html>")
+        assert "--partition" in page  # the command that repeats the run
+        assert (
+            result.report(tmp_path / "page.md")
+            .read_text(encoding="utf-8")
+            .startswith("# What the data of 4 clients")
+        )
+
+    def test_it_prints_what_the_command_prints(self, result: fv.Result) -> None:
+        assert "All clients together: accuracy" in str(result)
+        assert "Exact: these are the Shapley values" in str(result)
+
+    def test_a_saved_run_is_one_for_the_commands(self, result: fv.Result, tmp_path: Path) -> None:
+        folder = result.save(tmp_path / "run")
+        assert sorted(path.name for path in folder.iterdir() if "-" not in path.name) == [
+            "report.html", "run.json", "store.db", "values.json",
+        ]  # fmt: skip
+        assert "NO CONTRIBUTION" in printed("audit", folder)
+        assert "100.00" in printed("payout", folder, "--pot", 100)
+        again = fv.run("digits", partition="free-riders", **SMALL, method="exact", store=folder / "store.db")
+        assert (again.cost.trained, again.cost.reused) == (0, 16)
+        assert again.values.mean.tolist() == result.values.mean.tolist()
+
+    def test_another_run_in_the_folder_is_left_alone(self, result: fv.Result, tmp_path: Path) -> None:
+        folder = result.save(tmp_path / "run")
+        other = fv.run("digits", **SMALL, method="loo")
+        with pytest.raises(fv.InputError, match="holds another run"):
+            other.save(folder)
+        assert fv.Values.from_dict(json.loads((folder / "values.json").read_text())).method == "exact"
+        other.save(folder, overwrite=True)
+        assert fv.Values.from_dict(json.loads((folder / "values.json").read_text())).method == "loo"
+
+
+class TestPlan:
+    def test_a_dry_run_trains_nothing_and_leaves_nothing(self, tmp_path: Path) -> None:
+        job = fv.Job("digits", **SMALL, method="ipss", budget=8, out=tmp_path / "run")
+        plan = job.plan()
+        assert (plan.coalitions, plan.stored) == (8, 0)
+        assert plan.seconds > 0
+        assert plan.to_dict()["plan"]["trainings"] == 7
+        assert plan.lines()[0] == "Plan: ipss, 8 of 16 coalitions."
+        assert not (tmp_path / "run").exists()
+
+    def test_it_knows_what_the_store_has(self, tmp_path: Path) -> None:
+        job = fv.Job("digits", **SMALL, method="ipss", budget=8, store=tmp_path / "s.db")
+        job.run()
+        assert job.plan().stored == 8
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"method": "ipps"}, "Did you mean 'ipss'"),
+            ({"method": "k-greedy", "options": {"k": 99}}, "k"),
+            ({"method": "ipss", "options": {"z": 1}}, "no option 'z'"),
+            ({"method": "exact", "budget": 3}, "needs all 16 coalitions"),
+            ({"budget": 0}, "at least 1"),
+            ({"seed": -1}, "seed"),
+            ({"metric": "applause"}, "Unknown metric"),
+            ({"model": "mpl"}, "Did you mean 'mlp'"),
+            ({"memory": "much"}, "4GB"),
+            ({"backend": "rai"}, "backend"),
+            ({"workers": 2}, "workers applies to Ray only"),
+            ({"devic": "cpu"}, "Did you mean 'device'"),
+            ({"model": "xgboost", "method": "gtg"}, "Gradient methods do not apply"),
+        ],
+    )
+    def test_nothing_is_written_for_what_cannot_be(
+        self, options: dict[str, Any], message: str, tmp_path: Path, trainings: list[int]
+    ) -> None:
+        with pytest.raises(fv.InputError, match=message):
+            fv.run("digits", **{**SMALL, **options}, out=tmp_path / "run")
+        assert trainings == []
+        assert not (tmp_path / "run").exists()
+
+
+class TestOwnThings:
+    def test_a_scenario_a_model_and_a_plan_of_ones_own(self) -> None:
+        rng = np.random.default_rng(0)
+
+        def rows(count: int) -> fv.Dataset:
+            x = rng.normal(size=(count, 3)).astype(np.float32)
+            return fv.Dataset(x, (x[:, 0] > 0).astype(np.int64))
+
+        own = fv.Scenario("own", (rows(30), rows(30)), ("a", "b"), rows(40), "classification", 2)
+
+        def halves(n: int, budget: int, rng: np.random.Generator) -> fv.Plan:
+            """Half of v(N) each."""
+            utilities = yield [0, (1 << n) - 1]
+            return fv.Estimate(np.full(n, (utilities[1] - utilities[0]) / n))
+
+        result = fv.run(own, model="linear", rounds=1, epochs=2, method=halves, budget=2)
+        assert result.values.names == ("a", "b")
+        assert result.values.method == "halves"
+        assert result.values.guarantee == "unstated"
+        assert "The method states no guarantee." in result.lines()
+        with pytest.raises(
+            fv.InputError, match=r"clients cannot be combined with a Scenario object, .* Leave it out"
+        ):
+            fv.run(own, clients=3)
+
+    def test_observers_append_to_a_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "trainings.csv"
+        stages: list[str] = []
+        told: list[fv.Values] = []
+        with path.open("a", newline="") as file:
+            rows = csv.writer(file)
+            result = fv.run(
+                "digits", **SMALL, method="loo", store=tmp_path / "s.db",
+                on_outcome=lambda e: rows.writerow([e.coalition, e.utility, e.reused]),
+                on_stage=stages.append, on_values=told.append,
+            )  # fmt: skip
+        lines = list(csv.reader(path.read_text().splitlines()))
+        assert len(lines) == 6  # ∅, N, and N without each client
+        assert {line[2] for line in lines} == {"False"}
+        assert "round 2/2" in stages
+        assert told == [result.values]
+        reused: list[bool] = []
+        fv.run(
+            "digits",
+            **SMALL,
+            method="loo",
+            store=tmp_path / "s.db",
+            on_outcome=lambda e: reused.append(e.reused),
+        )
+        assert reused == [True] * 6
+
+    def test_an_observer_that_fails_loses_no_training(self, tmp_path: Path) -> None:
+        def stumble(evaluation: fv.Evaluation) -> None:
+            if evaluation.done == 3:
+                raise RuntimeError("the disk of the log is full")
+
+        with pytest.raises(RuntimeError, match="log is full"):
+            fv.run("digits", **SMALL, method="exact", store=tmp_path / "s.db", on_outcome=stumble)
+        with fv.UtilityStore(tmp_path / "s.db") as store:
+            assert store.games()[0].outcomes >= 3

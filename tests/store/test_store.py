@@ -1,0 +1,506 @@
+"""The store: nothing lost, nothing changed, nothing foreign touched."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedvalue as fv
+from fedvalue import Outcome, StoreError, UtilityStore
+from fedvalue.testing import check_store
+
+SOURCES = Path(fv.__file__).parent
+
+
+def outcome(utility: float, **more: float) -> Outcome:
+    return Outcome({"utility": utility, **more}, seconds=0.25, backend="test", device="cpu")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def filled(path: Path) -> Path:
+    """A store with a game of three clients, four of its coalitions known."""
+    with UtilityStore(path) as store:
+        store.register("game", 3, {"names": ["a", "b", "c"]})
+        store.append("game", [(mask, outcome(mask / 10)) for mask in range(4)])
+    return path
+
+
+def python(code: str, *args: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", "-c", code, *map(str, args)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
+
+
+def edit(path: Path, *statements: str) -> None:
+    """Changes a store behind its back."""
+    with sqlite3.connect(path) as database:
+        for statement in statements:
+            database.execute(statement)
+    database.close()
+
+
+# Reading what was written
+
+
+def test_it_keeps_to_the_contract_of_stores(path: Path) -> None:
+    check_store(lambda: UtilityStore(path), persistent=True)
+    with UtilityStore(path) as store:
+        assert store.verify() == []
+
+
+@pytest.mark.parametrize("asked", [3, 499, 501, 12_000])
+def test_reading_some_equals_reading_all(path: Path, asked: int) -> None:
+    with UtilityStore(path) as store:
+        store.register("g", 20)
+        store.register("other", 20)
+        store.append("g", [(mask, outcome(mask)) for mask in range(0, 12_000, 2)])
+        store.append("other", [(1, outcome(-1))])
+        everything = store.read("g")
+        assert len(everything) == 6_000
+        assert store.read("g", range(asked)) == {m: everything[m] for m in range(0, asked, 2)}
+        assert store.read("nobody") == {}
+
+
+def test_replicates_are_outcomes_of_one_coalition(path: Path) -> None:
+    with UtilityStore(path) as store:
+        store.register("g", 2)
+        for replicate in range(3):
+            store.append("g", [(1, outcome(replicate))], replicate=replicate)
+        (game,) = store.games()
+        assert (game.coalitions, game.outcomes) == (1, 3)
+
+
+def test_rows_carry_their_provenance(filled: Path) -> None:
+    with UtilityStore(filled) as store:
+        rows = list(store.rows("game"))
+    assert [row["mask"] for row in rows] == ["0", "1", "2", "3"]
+    assert rows[3]["metrics"] == {"utility": 0.3}
+    assert (rows[3]["backend"], rows[3]["device"], rows[3]["seconds"]) == ("test", "cpu", 0.25)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", rows[3]["created"])
+
+
+def test_a_game_is_found_by_the_beginning_of_its_id(path: Path) -> None:
+    with UtilityStore(path) as store:
+        for name in ("table-ab", "table-abc", "function-1"):
+            store.register(name, 2)
+        assert store.game("func").id == "function-1"
+        assert store.game("table-ab").id == "table-ab"  # a whole id is never ambiguous
+        for prefix in ("table", "nothing"):
+            with pytest.raises(StoreError, match="table-abc"):
+                store.game(prefix)
+
+
+# Appending
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), "0.5", None, 10**400])
+def test_what_is_not_finite_is_refused_with_all_that_came_beside_it(filled: Path, bad: object) -> None:
+    with UtilityStore(filled) as store:
+        with pytest.raises(StoreError, match="for coalition 5"):
+            store.append("game", [(4, outcome(0.4)), (5, Outcome({"utility": bad}))])
+        assert sorted(store.read("game")) == [0, 1, 2, 3]
+
+
+def test_registering_again_changes_nothing(filled: Path) -> None:
+    with UtilityStore(filled) as store:
+        before = store.games()
+        store.register("game", 7, {"names": []})
+        assert store.games() == before
+
+
+WRITER = """
+import sys
+from fedvalue import Outcome, UtilityStore
+path, writer = sys.argv[1], int(sys.argv[2])
+for batch in range(10):
+    with UtilityStore(path) as store:
+        store.register("g", 40)
+        rows = range(batch * 300, batch * 300 + 300)
+        store.append("g", [(writer << 20 | j, Outcome({"utility": float(j)})) for j in rows])
+        store.append("g", [(j, Outcome({"utility": float(writer)})) for j in rows])
+"""
+
+
+def test_processes_create_and_write_one_file_at_the_same_time(path: Path) -> None:
+    writers = [python(WRITER, path, writer) for writer in (1, 2, 3)]
+    for writer in writers:
+        finish(writer)
+    with UtilityStore(path) as store:
+        known = store.read("g")
+        assert len(known) == 3 * 3_000 + 3_000
+        assert all(known[w << 20 | j].metrics["utility"] == j for w in (1, 2, 3) for j in range(3_000))
+        assert store.verify() == []
+
+
+def test_opening_twice_keeps_the_locks_of_the_first(path: Path) -> None:
+    """A second look at the file must not end the locks of a connection in the same process."""
+    with UtilityStore(path) as first:
+        first.register("g", 4)
+        first.append("g", [(1, outcome(1))])
+        UtilityStore(path).close()
+        reader = "import sys, fedvalue as fv; print(*fv.UtilityStore(sys.argv[1]).read('g'))"
+        finish(python(reader, path))  # as the last one to close, it would remove the log of the first
+        first.append("g", [(2, outcome(2))])
+        assert finish(python(reader, path)).split() == ["1", "2"]
+
+
+def test_a_process_killed_while_the_log_is_copied_back_loses_nothing(path: Path) -> None:
+    """SQLite writes the header with the new size first; the pages may still be in the log."""
+    with UtilityStore(path) as store:
+        store.register("g", 20)
+        store.append("g", [(mask, outcome(mask)) for mask in range(3_000)])
+        whole = path.with_name(path.name + "-wal").read_bytes()
+        store._db.execute("PRAGMA wal_checkpoint(FULL)")
+        copied = path.read_bytes()
+    crashed = path.with_name("crashed.db")
+    crashed.write_bytes(copied[: 2 * 4096])  # the header promises everything, two pages have arrived
+    crashed.with_name("crashed.db-wal").write_bytes(whole)
+    with UtilityStore(crashed) as store:
+        assert len(store.read("g")) == 3_000
+        assert store.verify() == []
+
+
+def test_a_killed_writer_leaves_whole_batches(path: Path) -> None:
+    endless = """
+import itertools, sys
+from fedvalue import Outcome, UtilityStore
+store = UtilityStore(sys.argv[1])
+store.register("g", 40)
+for batch in itertools.count():
+    store.append("g", [(batch * 100 + j, Outcome({"utility": 1.0})) for j in range(100)])
+    print(batch, flush=True)
+"""
+    writer = python(endless, path)
+    assert writer.stdout is not None
+    reported = [writer.stdout.readline() for _ in range(20)]
+    writer.send_signal(signal.SIGKILL)
+    rest, _ = writer.communicate(timeout=30)
+    last = int((reported + rest.split("\n"))[len(reported) + rest.count("\n") - 1])
+    with UtilityStore(path) as store:
+        known = len(store.read("g"))
+        assert known % 100 == 0
+        assert known >= (last + 1) * 100
+        assert store.verify() == []
+
+
+# Identity
+
+
+def test_the_id_of_a_table_changes_with_its_utilities_and_nothing_else() -> None:
+    table = [0.0, 1.0, 2.0, 4.0]
+    same = [
+        fv.TableGame(table),
+        fv.TableGame(tuple(table), names=["x", "y"]),
+        fv.TableGame(np.array(table, dtype=">f8")),
+        fv.TableGame(np.array([0, 1, 2, 4], dtype=np.int8)),
+    ]
+    assert len({game.id for game in same}) == 1
+    assert fv.TableGame([0.0, 1.0, 2.0, 4.0 + 1e-15]).id != same[0].id
+    assert fv.TableGame([0.0, 1.0]).id != same[0].id
+
+
+def test_the_id_of_a_function_is_the_same_in_every_process_and_changes_with_its_data(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("""
+import sys, fedvalue as fv
+weights = {"a": float(sys.argv[2]), "b": 2.0}
+def utility(coalition):
+    return sum(sorted(weights.values())[i] for i in coalition)
+print(fv.FunctionGame(2, utility, batch=False).id)
+""")
+    code = "import runpy, sys; runpy.run_path(sys.argv[1])"
+    first, again, changed = (finish(python(code, tmp_path / "script.py", w)) for w in (1, 1.0, 3))
+    assert first == again != changed
+    named = fv.FunctionGame(2, lambda c: 0.0, key="v1").id
+    assert named == fv.FunctionGame(2, lambda c: 1.0, key="v1").id != fv.FunctionGame(2, abs, key="v2").id
+
+
+# Checking
+
+
+@pytest.mark.parametrize(
+    ("damage", "finding"),
+    [
+        ("UPDATE outcomes SET metrics='{\"utility\": NaN}' WHERE mask='2'", "not finite"),
+        ("UPDATE outcomes SET metrics='{\"utility\": 1e999}' WHERE mask='2'", "not finite"),
+        ("UPDATE outcomes SET metrics='{}' WHERE mask='2'", "missing"),
+        ("UPDATE outcomes SET metrics='{\"utility\"' WHERE mask='2'", "cannot be read"),
+        ("UPDATE outcomes SET metrics='[1]' WHERE mask='2'", "cannot be read"),
+        (f"UPDATE outcomes SET metrics='{{\"utility\": 1{'0' * 400}}}' WHERE mask='2'", "cannot be read"),
+        ("UPDATE outcomes SET metrics=CAST(x'ff' AS TEXT) WHERE mask='2'", "UTF-8"),
+        ("UPDATE outcomes SET mask='f0' WHERE mask='2'", "beyond the 3"),
+        ("UPDATE outcomes SET mask='-2' WHERE mask='2'", "beyond the 3"),
+        ("UPDATE outcomes SET mask='02' WHERE mask='2'", "not written as"),
+        ("UPDATE outcomes SET mask='zwei' WHERE mask='2'", "cannot be read"),
+        ("DELETE FROM games", "not registered"),
+        ("UPDATE games SET description='{'", "description cannot be read"),
+    ],
+)
+def test_verify_finds_damage(filled: Path, damage: str, finding: str) -> None:
+    edit(filled, damage)
+    with UtilityStore(filled) as store:
+        assert finding in " ".join(store.verify())
+
+
+def test_verify_finds_overwritten_pages(path: Path) -> None:
+    with UtilityStore(path) as store:
+        store.register("g", 20)
+        store.append("g", [(mask, outcome(mask)) for mask in range(2_000)])
+    with path.open("r+b") as file:
+        file.seek(4096 * 10)
+        file.write(b"\xa5" * 4096 * 5)
+    with UtilityStore(path) as store:
+        assert any(problem.startswith("SQLite") for problem in store.verify())
+
+
+@pytest.mark.parametrize("damage", ["metrics='{'", "metrics='[]'", "metrics=x'ff'", "mask='zwei'"])
+def test_damaged_rows_are_not_handed_out(filled: Path, damage: str) -> None:
+    edit(filled, f"UPDATE outcomes SET {damage} WHERE mask='2'")
+    with UtilityStore(filled) as store, pytest.raises(StoreError, match="damaged"):
+        store.read("game")
+
+
+# Merging
+
+
+def test_merge_adds_what_is_missing(filled: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with UtilityStore(other) as store:
+        store.register("game", 3)
+        store.register("new", 2)
+        store.append("game", [(3, outcome(0.3)), (7, outcome(0.7))])
+        store.append("new", [(1, outcome(1.0))])
+    before = other.read_bytes()
+    with UtilityStore(filled) as store:
+        report = store.merge(other)
+        assert (report.added, report.present, report.conflicts) == (2, 1, ())
+        assert sorted(store.read("game")) == [0, 1, 2, 3, 7]
+        assert [game.id for game in store.games()] == ["game", "new"]
+        assert store.merge(other).added == 0
+        assert store.verify() == []
+    assert other.read_bytes() == before
+
+
+def test_merge_names_conflicts_and_keeps_its_own(filled: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with UtilityStore(other) as store:
+        store.register("game", 3)
+        store.append("game", [(2, outcome(0.2)), (3, outcome(99.0)), (4, outcome(0.4))])
+    with UtilityStore(filled) as store:
+        report = store.merge(other)
+        assert (report.added, report.present, report.conflicts) == (1, 2, ("game / 3",))
+        assert store.read("game")[3].metrics["utility"] == 0.3
+
+
+def test_merge_refuses_damaged_missing_and_foreign_sources(filled: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(filled.read_bytes())
+    edit(damaged, "UPDATE outcomes SET mask='8' WHERE mask='2'", "DELETE FROM outcomes WHERE mask='1'")
+    text = tmp_path / "notes.txt"
+    text.write_text("not a store")
+    with UtilityStore(filled) as store:
+        before = store.read("game")
+        for source, reason in [(damaged, "damaged"), (text, "not a"), (tmp_path / "none.db", "no store")]:
+            with pytest.raises(StoreError, match=reason):
+                store.merge(source)
+        with pytest.raises(StoreError, match="itself"):
+            store.merge(filled)
+        assert store.read("game") == before
+    assert not (tmp_path / "none.db").exists()
+
+
+# Files that are no stores
+
+
+def foreign_database(path: Path) -> None:
+    edit(path, "CREATE TABLE patients (name TEXT)", "INSERT INTO patients VALUES ('x')")
+
+
+def text_file(path: Path) -> None:
+    path.write_text("SQLite format 3, says the text of this file. " * 10)
+
+
+def short_file(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0")
+
+
+def cut_off_store(path: Path) -> None:
+    with UtilityStore(path) as store:
+        store.register("g", 20)
+        store.append("g", [(mask, outcome(mask)) for mask in range(2_000)])
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def store_of_the_future(path: Path) -> None:
+    UtilityStore(path).close()
+    edit(path, "PRAGMA user_version = 99")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (foreign_database, "another program"),
+        (text_file, "not a fedvalue store"),
+        (short_file, "not a fedvalue store"),
+        (cut_off_store, "cut off"),
+        (store_of_the_future, "store format 99"),
+    ],
+)
+def test_a_file_that_is_no_whole_store_is_refused_unchanged(
+    path: Path, make: Callable[[Path], None], message: str
+) -> None:
+    make(path)
+    before, neighbours = path.read_bytes(), sorted(path.parent.iterdir())
+    for create in (True, False):
+        with pytest.raises(StoreError, match=message):
+            UtilityStore(path, create=create)
+    with pytest.raises(StoreError, match=message):
+        fv.value([0.0, 1.0, 1.0, 3.0], method="exact", store=path)
+    assert path.read_bytes() == before
+    assert sorted(path.parent.iterdir()) == neighbours
+
+
+def everything_beside(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.parent.iterdir()}
+
+
+LEFT_BEHIND = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA journal_mode = WAL")
+database.execute("CREATE TABLE patients (name TEXT)")
+database.execute("INSERT INTO patients VALUES ('x')")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_foreign_database_and_its_log_stay_as_they_are(path: Path) -> None:
+    """Whoever opens it to write, and closes it, copies the log into the file."""
+    python(LEFT_BEHIND, path).communicate(timeout=30)
+    before = everything_beside(path)
+    assert len(before[f"{path.name}-wal"]) > 4096
+    for create in (True, False):
+        with pytest.raises(StoreError, match="another program"):
+            UtilityStore(path, create=create)
+    assert everything_beside(path) == before
+
+
+@pytest.mark.parametrize("pages", [2, 30, -1])
+def test_a_store_that_was_cut_off_beside_its_log_stays_as_it_is(path: Path, pages: int) -> None:
+    """SQLite goes by the size that the log names, and would not notice before it comes to a page that is not there."""
+    with UtilityStore(path) as store:
+        store.register("g", 20)
+        store.append("g", [(mask, outcome(mask)) for mask in range(3_000)])
+    with UtilityStore(path) as store:
+        store.append("g", [(5_000, outcome(1))])
+        log = path.with_name(f"{path.name}-wal").read_bytes()
+    cut = path.parent / "cut" / "off.db"
+    cut.parent.mkdir()
+    cut.write_bytes(path.read_bytes()[: pages * 4096])
+    cut.with_name("off.db-wal").write_bytes(log)
+    before = everything_beside(cut)
+    for create in (True, False):
+        with pytest.raises(StoreError, match="cut off"):
+            UtilityStore(cut, create=create)
+    after = everything_beside(cut)
+    assert {name: after[name] for name in before} == before
+
+
+def test_a_store_is_opened_while_another_process_has_pages_in_its_log(path: Path) -> None:
+    with UtilityStore(path) as first:
+        first.register("g", 20)
+        first.append("g", [(mask, outcome(mask)) for mask in range(3_000)])
+        assert path.with_name(f"{path.name}-wal").stat().st_size > path.stat().st_size
+        reader = "import sys, fedvalue as fv; print(len(fv.UtilityStore(sys.argv[1]).read('g')))"
+        assert finish(python(reader, path)) == "3000\n"
+        assert len(first.read("g")) == 3_000
+        first.append("g", [(3_000, outcome(0))])
+    with UtilityStore(path) as store:
+        assert store.verify() == []
+        assert len(store.read("g")) == 3_001
+
+
+def test_looking_into_a_store_leaves_nothing_beside_it(filled: Path) -> None:
+    before = everything_beside(filled)
+    with UtilityStore(filled, create=False) as store:
+        assert store.verify() == []
+    assert everything_beside(filled) == before
+
+
+def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    path.touch()
+    with UtilityStore(path) as store:
+        store.register("g", 2)
+        assert [game.id for game in store.games()] == ["g"]
+
+
+def test_paths_that_cannot_be_files(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for impossible in (tmp_path, tmp_path / "missing" / "s.db", tmp_path / "file" / "s.db"):
+        with pytest.raises(StoreError):
+            UtilityStore(impossible)
+    with pytest.raises(StoreError, match="no store"):
+        UtilityStore(tmp_path / "new.db", create=False)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_write_permission(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match="writable"):
+            UtilityStore(tmp_path / "s.db")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_full_disk_leaves_what_was_stored(filled: Path) -> None:
+    with UtilityStore(filled) as store:
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(StoreError, match="disk is full"):
+            store.append("game", [(mask, outcome(mask)) for mask in range(4, 4_000)])
+        assert sorted(store.read("game")) == [0, 1, 2, 3]
+        store.append("game", [(4, outcome(0.4))])  # what fits is still taken
+    with UtilityStore(filled) as store:
+        assert sorted(store.read("game")) == [0, 1, 2, 3, 4]
+        assert store.verify() == []
+
+
+def test_a_closed_store_says_so(filled: Path) -> None:
+    store = UtilityStore(filled)
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.read("game")
+
+
+def test_nothing_is_pickled() -> None:
+    using = re.compile(
+        r"\b(import|from)\s+(pickle|marshal|shelve|dill|cloudpickle|joblib)\b|allow_pickle=True"
+    )
+    guilty = [str(p) for p in SOURCES.rglob("*.py") if using.search(p.read_text(encoding="utf-8"))]
+    assert guilty == []
+
+
+def test_a_store_in_memory_would_keep_nothing() -> None:
+    with pytest.raises(StoreError, match="A store is a file"):
+        UtilityStore(":memory:")

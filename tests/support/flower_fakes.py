@@ -1,0 +1,157 @@
+"""A Flower federation in one process: a grid of a few lines whose nodes answer with our own client code.
+
+Importing this needs flwr: test files skip themselves before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from federations import digits, party
+from flwr.app import ConfigRecord, Error, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedvalue.flower._client import Party, answer
+from fedvalue.flower._reports import ClientReport, remote_scenario
+from fedvalue.flower._roster import Roster
+from fedvalue.flower._trainer import FlowerTrainer
+from fedvalue.flower._wire import ARRAYS, CONFIG, to_record
+from fedvalue.learners import make_learner
+from fedvalue.outcome import Outcome
+from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.training import Learner, Trace, Training
+
+TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as in a ServerApp
+
+SIZES = (37, 20, 64)
+N = len(SIZES)
+ALL = (1 << N) - 1
+CLOSE = {"abs": 1e-5, "rel": 1e-5}
+
+Twist = Callable[[Message, RecordDict], RecordDict | Error | None]
+
+
+class FakeGrid:
+    """Nodes 100, 101, … answer at once. `twists` change what a client replies; None is silence."""
+
+    def __init__(self, parties: Sequence[Party], model: Any = "mlp") -> None:
+        self.parties = {100 + i: party for i, party in enumerate(parties)}
+        self.learner = make_learner(model)
+        self.twists: dict[int, Twist] = {}
+        self.sent: list[Message] = []
+        self.replies: list[Message] = []
+        self.waiting: dict[str, Message] = {}
+
+    def get_node_ids(self) -> Iterable[int]:
+        return list(self.parties)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        for message in messages:
+            identifier = f"m{len(self.sent)}"
+            message.metadata.__dict__["_message_id"] = identifier
+            self.sent.append(message)
+            reply = self._reply(message)
+            if reply is not None:
+                self.replies.append(reply)
+                self.waiting[identifier] = reply
+            yield identifier
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return [self.waiting.pop(identifier) for identifier in message_ids if identifier in self.waiting]
+
+    def _reply(self, message: Message) -> Message | None:
+        node = message.metadata.dst_node_id
+        if node not in self.parties:
+            return Message(Error(code=5, reason="gone"), reply_to=message)
+        try:
+            found: RecordDict | Error | None = self._answer(message, node)
+        except Exception as error:
+            found = Error(code=2, reason=str(error))
+        twist = self.twists.get(self.parties[node].position)
+        if twist is not None and isinstance(found, RecordDict):
+            found = twist(message, found)
+        return None if found is None else Message(found, reply_to=message)
+
+    def _answer(self, message: Message, node: int) -> RecordDict:
+        return answer(message, self.parties[node], self.learner)
+
+    @property
+    def rounds(self) -> list[str]:
+        """The kinds of the messages sent, each group once."""
+        return list(dict.fromkeys(f"{m.metadata.message_type}:{m.metadata.group_id}" for m in self.sent))
+
+
+def parties(scenario: Scenario, held_out: Sequence[Dataset] | None = None) -> list[Party]:
+    """The scenario's clients as nodes of their own."""
+    return [
+        Party(data, held_out[i] if held_out else None, scenario.names[i], i)
+        for i, data in enumerate(scenario.clients)
+    ]
+
+
+def held_out_parts(scenario: Scenario, sizes: Sequence[int]) -> list[Dataset]:
+    """Consecutive parts of the test set, for nodes that measure."""
+    ends = np.cumsum(sizes)
+    return [party(scenario.test, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+
+
+class FakeFederation:
+    """A Flower trainer for any scenario: its nodes are made when the scenario is known."""
+
+    def __init__(self, memory: int | None = None) -> None:
+        self.memory = memory
+        self.trainers: dict[tuple[str, Learner], FlowerTrainer] = {}
+
+    def train(
+        self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
+    ) -> Iterator[tuple[int, Outcome]]:
+        return self._trainer(scenario, learner).train(scenario, learner, training, masks)
+
+    def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
+        return self._trainer(scenario, learner).trace(scenario, learner, training)
+
+    def _trainer(self, scenario: Scenario, learner: Learner) -> FlowerTrainer:
+        key = scenario.fingerprint, learner
+        if key not in self.trainers:
+            grid = FakeGrid(parties(scenario), learner)
+            self.trainers[key] = FlowerTrainer(grid, memory=self.memory, patience=5.0)
+        return self.trainers[key]
+
+
+def federation(**options: Any) -> tuple[Scenario, FakeGrid, FlowerTrainer]:
+    scenario = digits(SIZES)
+    grid = FakeGrid(parties(scenario))
+    roster = Roster.gather(grid, N, 5.0)
+    return scenario, grid, FlowerTrainer(grid, roster, **{"deadline": 0.3, "patience": 0.3, **options})
+
+
+def remote(scenario: Scenario, grid: FakeGrid) -> tuple[Scenario, Roster]:
+    """The scenario as a server sees it that has the test set and no client's data."""
+    roster = Roster.gather(grid, scenario.n, 1.0)
+    seen = remote_scenario(roster.reports, scenario.test, scenario.task, scenario.classes)
+    return seen, roster
+
+
+def trained_messages(grid: FakeGrid, t: int | None = None) -> list[Message]:
+    kinds = [m for m in grid.sent if m.metadata.message_type == "train.fedvalue"]
+    return [m for m in kinds if t is None or m.metadata.group_id == str(t)]
+
+
+def rows_in(message: Message) -> int:
+    return int(message.content[CONFIG]["rows"])
+
+
+def changed(reply: RecordDict, change: Callable[[dict[str, Any]], dict[str, Any]]) -> RecordDict:
+    arrays = {name: array.numpy().copy() for name, array in reply[ARRAYS].items()}
+    return RecordDict({**reply, ARRAYS: to_record(change(arrays))})
+
+
+def told(reply: RecordDict, **changes: Any) -> RecordDict:
+    return RecordDict({**reply, CONFIG: ConfigRecord({**reply[CONFIG], **changes})})
+
+
+def reports_of(scenario: Scenario) -> list[ClientReport]:
+    sizes = [(len(c), c.fingerprint, c.x.shape[1:]) for c in scenario.clients]
+    return [ClientReport(*known, i, scenario.names[i]) for i, known in enumerate(sizes)]
