@@ -36,6 +36,9 @@ __all__ = ["TorchLearner", "TorchSession", "TorchStack"]
 # would keep finished work from the store for longer.
 _ROWS_IN_TRAINING, _ROWS_IN_WAVE = 64, 320
 _ROWS_TO_SHARE = 16  # from here on it pays to train the rows of one client by themselves
+# The last bits of a model must not depend on what is trained beside it. For fewer rows than this, and for rows that
+# share their samples where the first layer has fewer outputs, matrix products use other kernels.
+_FEWEST = 4
 _TEST_CHUNK = 4096
 # Convolutions of a single model on so few samples are slower with two threads than with one.
 _SAMPLES_FOR_ONE_THREAD = 32
@@ -123,7 +126,8 @@ class TorchSession:
         self.regression = scenario.classes == 0
         self.x = torch.from_numpy(np.concatenate([c.x for c in scenario.clients])).to(device)
         self.y = torch.from_numpy(np.concatenate([c.y for c in scenario.clients])).to(device)
-        self.steps = LocalSteps(self._forward, self._losses, training, self.x, self.y)
+        self.shares = device != "cpu" or _first_outputs(self.module) >= _FEWEST
+        self.steps = LocalSteps(self._forward, self._losses, training, self.x, self.y, self.shares)
         self.offsets = np.cumsum([0, *(len(c) for c in scenario.clients)])
         self.test_x = torch.from_numpy(scenario.test.x).to(device)
         self.test_y = torch.from_numpy(scenario.test.y).to(device)
@@ -183,20 +187,25 @@ class TorchSession:
         for rows in self._equal_steps(owners, t):
             clients = sorted({owners[row] for row in rows})
             batches = [self.minibatches(client, t) for client in clients]
-            done = train(self.take(stack, rows), batches, [clients.index(owners[row]) for row in rows])
-            if rows == list(range(len(owners))):
+            trained_rows = _filled(rows) if self.device == "cpu" and self.together else rows
+            owner = [clients.index(owners[row]) for row in trained_rows]
+            done = train(self.take(stack, trained_rows), batches, owner)
+            if trained_rows == list(range(len(owners))):
                 return done
             index = torch.as_tensor(rows, device=self.device)
             for name, tensor in done.items():
-                trained[name][index] = tensor
+                trained[name][index] = tensor[: len(rows)]
         return trained
 
     def evaluate(self, stack: TorchStack) -> list[dict[str, float]]:
         found: list[dict[str, float]] = []
         count = len(next(iter(stack.values())))
-        # What can be trained at once can be evaluated at once, or fewer models on more samples.
+        if self.device == "cpu" and self.together and count < _FEWEST:
+            return self.evaluate(self.take(stack, _filled(range(count))))[:count]
+        # What can be trained at once can be evaluated at once, or fewer models on more samples; on a CPU always the
+        # same samples, for the sake of the last bits.
         chunk = min(count, self.chunk)
-        samples = self.chunk * self._widest_batch() // chunk
+        samples = self._widest_batch() * (1 if self.device == "cpu" else self.chunk // chunk)
         for start in range(0, count, chunk):
             part = {name: tensor[start : start + chunk] for name, tensor in stack.items()}
             with self._on_device():
@@ -242,7 +251,8 @@ class TorchSession:
         share its samples, where others would need copies. Always so for convolutions, whose unfolded images
         are much larger than the models; never for other models on CUDA, where launches cost more.
         """
-        least = 1 if self.convolves else _ROWS_TO_SHARE if self.device == "cpu" else len(owners) + 1
+        share = self.device == "cpu" and self.shares
+        least = 1 if self.convolves else _ROWS_TO_SHARE if share else len(owners) + 1
         count = Counter(owners)
         in_step: dict[tuple[int, int], list[int]] = {}
         for row, owner in enumerate(owners):
@@ -317,3 +327,13 @@ def _one_thread() -> Iterator[None]:
 
 def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:
     return any(isinstance(part, kinds) for part in module.modules())
+
+
+def _filled(rows: Sequence[int]) -> list[int]:
+    """The rows, the first one repeated until there are enough of them."""
+    return [*rows, *[rows[0]] * (_FEWEST - len(rows))]
+
+
+def _first_outputs(module: nn.Module) -> int:
+    """How many numbers a model's first layer makes of a sample."""
+    return next((p.shape[0] for p in module.parameters() if p.dim() > 1), _FEWEST)

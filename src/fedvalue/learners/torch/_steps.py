@@ -42,13 +42,17 @@ class Batches:
 
 @dataclass(frozen=True)
 class LocalSteps:
-    """How models are trained on samples `x`, `y` of all clients under the rules of a training."""
+    """How models are trained on samples `x`, `y` of all clients under the rules of a training.
+
+    `shares`: whether rows of one client may be multiplied by its samples in one product.
+    """
 
     forward: Callable[[TorchStack, Tensor], Tensor]
     losses: Callable[[Tensor, Tensor], Tensor]
     training: Training
     x: Tensor
     y: Tensor
+    shares: bool = True
     runner: StepRunner = field(default_factory=StepRunner)
 
     def together(self, stack: TorchStack, clients: Sequence[Batches], owner: Sequence[int]) -> TorchStack:
@@ -61,7 +65,7 @@ class LocalSteps:
         leaves = {name: layout(tensor).requires_grad_() for name, tensor in stack.items()}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
-        one_client = len(clients) == 1
+        one_client = len(clients) == 1 and self.shares
         forward = vmap(self.forward, in_dims=(0, None if one_client else 0))
         place = torch.tensor(owner, device=self.x.device)
 
