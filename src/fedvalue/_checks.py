@@ -1,14 +1,14 @@
-"""What is given from outside: whole numbers within their bounds, and names that were meant."""
+"""What is given from outside: numbers within their bounds, and names that were meant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from fedvalue.errors import InputError
 
-__all__ = ["did_you_mean", "whole"]
+__all__ = ["did_you_mean", "positive", "whole"]
 
 
 def whole(
@@ -27,6 +27,20 @@ def whole(
         bounds = f"of at least {least}" if most is None else f"from {least} to {most:,}"
         raise error(f"{name} must be a whole number {bounds}. Got {value!r}.")
     return int(value)
+
+
+def positive(name: str, value: Any, unit: str, error: type[InputError] = InputError) -> float:
+    """The value as a number above zero; infinity is one.
+
+    >>> positive("checkpoint", 20, "seconds")
+    20.0
+    >>> positive("checkpoint", 0, "seconds")
+    Traceback (most recent call last):
+    fedvalue.errors.InputError: checkpoint must be a positive number of seconds. Got 0.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool) or not value > 0:
+        raise error(f"{name} must be a positive number of {unit}. Got {value!r}.")
+    return float(value)
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

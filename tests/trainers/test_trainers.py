@@ -5,9 +5,11 @@ A further backend joins the conformance suite by an entry in BACKENDS.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -32,10 +34,10 @@ from fedvalue.errors import InputError
 from fedvalue.games import FederatedGame
 from fedvalue.learners import make_learner
 from fedvalue.learners.metrics import METRICS
-from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.scenarios import Dataset, Scenario, load_scenario
 from fedvalue.testing import check_game, check_trainer
 from fedvalue.trainers import TRAINERS, LocalTrainer, Trainer, choose_device, make_trainer
-from fedvalue.training import Training, canonical_masks, data_weights, waves
+from fedvalue.training import Pace, Training, canonical_masks, data_weights, waves
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -370,3 +372,72 @@ class TestRules:
         other = Training(rounds=np.int64(3), batch=8.0, rate=1, seed=np.uint8(2))  # type: ignore[arg-type]
         assert other == plain
         assert repr(other) == repr(plain)
+
+
+class TestWaves:
+    """Results are stored as trainings finish, and do not depend on when."""
+
+    @pytest.mark.parametrize("model", ["mlp", "linear", "least-squares"])
+    @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+    def test_the_bits_are_the_same_whatever_the_bound(self, model: str, optimizer: str) -> None:
+        scenario = load_scenario("synthetic", clients=5, samples=40, partition="size")
+        rules, masks = Training(rounds=3, epochs=1, batch=16, rate=0.01, optimizer=optimizer), range(32)
+        at_once = outcomes(LocalTrainer("cpu", checkpoint=math.inf), scenario, model, rules, masks)
+        for checkpoint in (1e-6, 0.01, 0.05):
+            trainer = LocalTrainer("cpu", checkpoint=checkpoint)
+            assert outcomes(trainer, scenario, model, rules, masks) == at_once
+
+    @pytest.mark.parametrize("model", ["mlp", "linear"])
+    @pytest.mark.parametrize("rows", [1, 3, 20, 65])
+    def test_the_bits_are_the_same_however_many_fit(self, model: str, rows: int) -> None:
+        """Classes, and stacks that end anywhere."""
+        scenario, masks, learner = digits((40, 30, 20, 33)), range(16), make_learner(model)
+        whole, cut = LocalTrainer("cpu", checkpoint=math.inf), LocalTrainer("cpu", checkpoint=math.inf)
+        cut._opened(scenario, learner, QUICK).session.rows = rows
+        assert outcomes(cut, scenario, learner, QUICK, masks) == outcomes(
+            whole, scenario, learner, QUICK, masks
+        )
+
+    def test_waves_begin_short_and_grow_to_their_bound(self) -> None:
+        pace = Pace(5.0)
+        pace.took(10.0, seconds=1.0)
+        lengths = []
+        for _ in range(5):
+            lengths.append(pace.share() * 0.1)
+            pace.took(pace.share(), lengths[-1], wave=True)
+        assert lengths == pytest.approx([1.0, 2.0, 4.0, 5.0, 5.0])
+
+    def test_a_wave_holds_what_its_time_allows(self) -> None:
+        work = {1: 1.0, 2: 1.0, 4: 1.0, 3: 2.0, 7: 50.0, 5: 2.0}
+        found = list(waves(list(work), 100, work, lambda: 3.0))
+        assert found == [[1, 2, 4], [3], [5], [7]]  # one that is too long is a wave all the same
+        assert list(waves(list(work), 100, work, lambda: 50.0)) == [[1, 2, 4, 3, 5, 7]]  # hardly longer
+
+    def test_a_slow_training_is_handed_over_in_the_meantime(self) -> None:
+        """Short waves: the first outcomes come long before the last, and round 1 is trained once."""
+        learner, handed = CountingLearner("mlp"), []
+        trainer = LocalTrainer("cpu", checkpoint=1e-6)
+        for mask, _ in trainer.train(digits(), learner, QUICK, range(1, 16)):
+            handed.append((mask, len(learner.trained)))
+        assert [mask for mask, _ in handed] == sorted(range(1, 16), key=lambda m: (m.bit_count(), m))
+        assert [done for _, done in handed[:3]] == [4 + 1, 4 + 2, 4 + 3]  # a wave each, after round 1 of all
+        assert sum(t == 1 for _, t in learner.trained) == 4
+
+    @pytest.mark.parametrize("bad", [0, -1, "20", None, True, math.nan])
+    def test_a_bound_that_is_none(self, bad: object) -> None:
+        with pytest.raises(InputError, match="checkpoint must be a positive number of seconds"):
+            LocalTrainer("cpu", checkpoint=bad)  # type: ignore[arg-type]
+
+
+def test_threads_that_use_one_game_get_what_one_thread_gets() -> None:
+    scenario, rules = digits((40, 30, 20, 10)), Training(rounds=2, epochs=1, batch=16, rate=0.05)
+    expected = dict(FederatedGame(scenario, "mlp", rules, device="cpu").evaluate(range(16)))
+    game = FederatedGame(scenario, "mlp", rules, device="cpu")
+    parts = [[1, 2, 3], [4, 8, 12], [15, 7], [0, 5, 9], [6, 10, 11], [13, 14]]
+    with ThreadPoolExecutor(6) as threads:
+        found = {
+            mask: outcome.metrics
+            for part in threads.map(lambda masks: list(game.evaluate(masks)), parts)
+            for mask, outcome in part
+        }
+    assert found == {mask: outcome.metrics for mask, outcome in expected.items()}

@@ -27,7 +27,7 @@ def scores(
     Metrics on a named part of the test set are called part/metric. A model with outputs that are not
     finite gets nan everywhere. `own` are metrics of the user's, by the names under which they are stored.
     """
-    if outputs.device.type == "cpu" and len(outputs) > 1:
+    if task == "classification" and outputs.device.type == "cpu" and len(outputs) > 1:
         # One after the other: how torch adds up many at once, and with it the last bit, depends on how many they are.
         return [found for model in outputs.split(1) for found in scores(model, targets, task, parts, own)]
     if outputs.device.type == "mps":  # which has no float64
@@ -132,5 +132,13 @@ def _regression(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
     squared = residual.square()
     spread = (targets.double() - targets.double().mean()).square().mean()
     # A test set with constant targets has no variance to explain; R² is 0 by convention then.
-    r2 = 1 - squared.mean(1) / spread if targets.min() < targets.max() else torch.zeros(len(outputs))
-    return {"mse": squared.mean(1), "mae": residual.abs().mean(1), "r2": r2.to(squared)}
+    error = _means(squared)
+    r2 = 1 - error / spread if targets.min() < targets.max() else torch.zeros(len(outputs))
+    return {"mse": error, "mae": _means(residual.abs()), "r2": r2.to(squared)}
+
+
+def _means(table: Tensor) -> Tensor:
+    """The mean of every row. NumPy adds up a row alike however many there are; torch does not, to the last bit."""
+    if table.device.type != "cpu":
+        return table.mean(1)
+    return torch.from_numpy(np.ascontiguousarray(table.numpy()).mean(1))

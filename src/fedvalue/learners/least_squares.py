@@ -34,6 +34,8 @@ _SOLVED_AT_ONCE = 4096
 # Predictions that stay in the cache and are measured by one thread: several would wait for each other.
 _MEASURED_AT_ONCE = 32_768
 
+_FEWEST = 8
+
 
 class LeastSquares:
     """Least squares with an intercept, by name 'least-squares'; regression only.
@@ -133,14 +135,14 @@ class LeastSquaresSession:
         for some in _chunks(len(stack), self.solved_at_once):
             intercept, slope = self.models(stack[some])
             for few in _chunks(len(slope), self.measured_at_once):
-                outputs = torch.from_numpy(intercept[few, None] + slope[few] @ self.test_x)
+                outputs = torch.from_numpy(intercept[few, None] + _product(slope[few], self.test_x))
                 found += scores(outputs[..., None], self.test_y, REGRESSION, self.parts, self.own_metrics)
         return found
 
     def models(self, stack: Contributors) -> tuple[Array, Array]:
         """Intercepts and slopes of the rows, for features about the centre of the test set."""
         flat = self.moments.reshape(self.n, -1)
-        pooled = (stack.astype(np.float64) @ flat).reshape(-1, *self.moments.shape[1:])
+        pooled = _product(stack.astype(np.float64), flat).reshape(-1, *self.moments.shape[1:])
         intercept, slope = coefficients(pooled, self.ridge)
         # Without data there is nothing to centre: the initial model, which is 0 everywhere.
         return np.where(_samples(pooled) > 0, intercept + self.centre_y, 0.0), slope
@@ -184,6 +186,13 @@ def coefficients(pooled: Array, ridge: float) -> tuple[Array, Array]:
     right = centred[:, :-1, -1] * scale
     slope = (scale * np.linalg.solve(matrix, right[:, :, None])[:, :, 0]).astype(np.float64, copy=False)
     return mean[:, -1] - (mean[:, :-1] * slope).sum(1), slope
+
+
+def _product(rows: Array, matrix: Array) -> Array:
+    """rows @ matrix. For a few rows other kernels are used, with another last bit, so there are always several."""
+    filled = np.concatenate([rows, np.zeros((max(0, _FEWEST - len(rows)), rows.shape[1]))])
+    product: Array = (filled @ matrix)[: len(rows)]
+    return product
 
 
 def _chunks(count: int, size: int) -> Iterator[slice]:

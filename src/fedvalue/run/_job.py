@@ -40,7 +40,8 @@ class Job:
     Scenario of your own. `model` is a name, package.module:factory, a function that makes an `nn.Module`, or a
     learner. `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own,
     with `options`. `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that
-    lack it are made again. `memory` is a number of bytes or a text such as 4GB. `address` to `gpus_per_task` go with
+    lack it are made again. `memory` is a number of bytes or a text such as 4GB. `checkpoint` is about how many seconds
+    pass until what was trained is stored (default: 20). `address` to `gpus_per_task` go with
     `backend="ray"`. `store` keeps every training; with `out`, a folder, it is store.db in there, beside the values,
     the record of the run and its report.
 
@@ -75,6 +76,7 @@ class Job:
     seed: int = 0
     device: str = "auto"
     memory: int | str | None = None
+    checkpoint: float | None = None
     backend: str = "local"
     address: str | None = None
     workers: int | None = None

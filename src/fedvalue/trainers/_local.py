@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import cast
 
+from fedvalue._checks import positive
 from fedvalue._extras import is_installed
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, UtilityError
@@ -14,18 +16,22 @@ from fedvalue.learners.metrics import measuring
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.training import (
+    CHECKPOINT_SECONDS,
     AveragingSession,
     Learner,
+    Pace,
     Session,
     Stack,
     Trace,
     Training,
     canonical_masks,
+    first_passes,
     first_round,
     later_rounds,
     measured,
     need_updates,
     not_measured,
+    passes_of,
     recorded_rounds,
     waves,
 )
@@ -39,57 +45,95 @@ class _Open:
 
     key: tuple[object, ...]
     session: Session
+    pace: Pace
     first: Stack = None
     rows: dict[int, int] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
 
-    def train_first(self, clients: Sequence[int]) -> None:
-        """Makes sure that the first local trainings of these clients are there."""
-        if not set(clients) <= self.rows.keys():
+    def train_first(self, clients: Sequence[int]) -> tuple[Stack, dict[int, int], float]:
+        """The first local trainings of these clients and perhaps others, and the seconds that they took just now."""
+        with self.lock:
+            began = time.perf_counter()
+            if set(clients) <= self.rows.keys():
+                return self.first, self.rows, 0.0
             all_clients = sorted({*clients, *self.rows})
             self.first = first_round(self.session, all_clients)
             self.rows = {client: row for row, client in enumerate(all_clients)}
+            return self.first, self.rows, time.perf_counter() - began
 
 
 class LocalTrainer:
     """Trains on this machine's CPU, CUDA or MPS device.
 
-    `memory` (bytes) bounds how many models are held at once; it never changes the result. The session
-    (data on the device) and the shared first round are kept for the next call. With `warm_up` one step is
-    made before anything is timed: the first step of a process takes a second or so, which is no cost of training.
+    `memory` (bytes) bounds how many models are held at once, `checkpoint` (seconds) how long finished models wait for
+    those that are trained with them; neither changes the result. The session (data on the device) and the shared
+    first round are kept for the next call. With `warm_up` one step is made before anything is timed: the first step of
+    a process takes a second or so, which is no cost of training.
     """
 
-    def __init__(self, device: str = "auto", memory: int | None = None, *, warm_up: bool = False) -> None:
+    def __init__(
+        self,
+        device: str = "auto",
+        memory: int | None = None,
+        *,
+        checkpoint: float = CHECKPOINT_SECONDS,
+        warm_up: bool = False,
+    ) -> None:
         self.device = device
         self.memory = memory
+        self.checkpoint = positive("checkpoint", checkpoint, "seconds")
         self.warm_up = warm_up
         self.stage: Callable[[str], None] = lambda text: None  # told what is being done, for people
         self._open: _Open | None = None
+        self._opening = Lock()
 
     def train(
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
     ) -> Iterator[tuple[int, Outcome]]:
-        """Yields every coalition with its metrics, as soon as its wave is finished.
+        """Yields every coalition with its metrics, as soon as its wave is finished."""
+        return self.train_claimed(scenario, learner, training, masks, list)
+
+    def train_claimed(
+        self,
+        scenario: Scenario,
+        learner: Learner,
+        training: Training,
+        masks: Sequence[int],
+        claim: Callable[[Sequence[int]], Sequence[int]],
+    ) -> Iterator[tuple[int, Outcome]]:
+        """The same for those coalitions that `claim`, which is asked before each wave, leaves to this process.
 
         A model that cannot be measured, by a metric of the user's own, is complained about when the others are done.
         """
         self._warm_up(scenario, learner, training)
         began = time.perf_counter()
         opened = self._opened(scenario, learner, training)
-        session = opened.session
+        session, pace = opened.session, opened.pace
+        canonical = canonical_masks(scenario, masks)
         asked: dict[int, list[int]] = {}
-        for mask, trained in canonical_masks(scenario, masks).items():
+        for mask, trained in canonical.items():
             asked.setdefault(trained, []).append(mask)
         failed: dict[int, UtilityError] = {}
-        if 0 in asked:
-            yield from _outcomes(session, [0], session.initial(), asked, began, failed)
+        if 0 in asked and (mine := claim(asked[0])):
+            yield from _outcomes(session, [0], session.initial(), {0: list(mine)}, began, failed)
             began = time.perf_counter()
-        needed = [mask for mask in asked if mask]
-        opened.train_first(sorted({i for mask in needed for i in members(mask)}))
-        for wave in waves(needed, session.rows):
-            first, rows = opened.first, opened.rows
+        work = passes_of(scenario, training, [mask for mask in asked if mask])
+        clients = sorted({i for mask in work for i in members(mask)})
+        first, rows, seconds = opened.train_first(clients)
+        if seconds:
+            pace.took(first_passes(scenario, training, rows), seconds)
+        for planned in waves(list(work), session.rows, work, pace.share):
+            left: dict[int, list[int]] = {}
+            for mask in claim([same for mask in planned for same in asked[mask]]):
+                left.setdefault(canonical[mask], []).append(mask)
+            wave = [mask for mask in planned if mask in left]
+            if not wave:  # another process is at all of them
+                continue
             models = later_rounds(session, scenario, training.rounds, wave, first, rows, self.stage)
-            yield from _outcomes(session, wave, models, asked, began, failed)
-            began = time.perf_counter()
+            outcomes = list(_outcomes(session, wave, models, left, began, failed))
+            pace.took(sum(work[mask] for mask in wave), time.perf_counter() - began - seconds, wave=True)
+            yield from outcomes
+            began, seconds = time.perf_counter(), 0.0
         if failed:
             raise not_measured(scenario, failed)
 
@@ -111,10 +155,11 @@ class LocalTrainer:
 
     def _opened(self, scenario: Scenario, learner: Learner, training: Training) -> _Open:
         key = (scenario.fingerprint, learner, training)
-        if self._open is None or self._open.key != key:
-            session = learner.session(scenario, training, choose_device(self.device), self.memory)
-            self._open = _Open(key, session)
-        return self._open
+        with self._opening:  # several threads may use one game
+            if self._open is None or self._open.key != key:
+                session = learner.session(scenario, training, choose_device(self.device), self.memory)
+                self._open = _Open(key, session, Pace(self.checkpoint))
+            return self._open
 
 
 def make_one_step(scenario: Scenario, learner: Learner, training: Training, device: str) -> None:

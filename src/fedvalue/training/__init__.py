@@ -3,14 +3,13 @@
 What a model must be able to do to be trained so is the contract `Session`; learners fulfil it.
 """
 
-from fedvalue.training._cost import Work, passes_of, seconds_per_pass_of, work_of, work_of_all
+from fedvalue.training._cost import Work, first_passes, passes_of, seconds_per_pass_of, work_of, work_of_all
 from fedvalue.training._fedavg import (
     canonical_masks,
     data_weights,
     first_round,
     later_rounds,
     recorded_rounds,
-    waves,
 )
 from fedvalue.training._measure import measured, not_measured
 from fedvalue.training._rules import Training
@@ -24,11 +23,14 @@ from fedvalue.training._session import (
     Weighed,
 )
 from fedvalue.training._traces import Trace, TraceGames, need_updates
+from fedvalue.training._waves import CHECKPOINT_SECONDS, Pace, waves
 
 __all__ = [
+    "CHECKPOINT_SECONDS",
     "AveragingSession",
     "Doubtful",
     "Learner",
+    "Pace",
     "Session",
     "Stack",
     "StartingLearner",
@@ -39,6 +41,7 @@ __all__ = [
     "Work",
     "canonical_masks",
     "data_weights",
+    "first_passes",
     "first_round",
     "later_rounds",
     "measured",

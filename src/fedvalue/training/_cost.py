@@ -12,7 +12,7 @@ from fedvalue.scenarios import Scenario
 from fedvalue.training._fedavg import canonical_masks
 from fedvalue.training._rules import Training
 
-__all__ = ["Work", "passes_of", "seconds_per_pass_of", "work_of", "work_of_all"]
+__all__ = ["Work", "first_passes", "passes_of", "seconds_per_pass_of", "work_of", "work_of_all"]
 
 _BACKWARD = 3  # a training step costs about three forward passes
 
@@ -99,6 +99,11 @@ def passes_of(scenario: Scenario, training: Training, masks: Iterable[int]) -> d
     each = _BACKWARD * _epochs(training) * (training.rounds - 1)
     passes = [each * len(data) for data in scenario.clients]
     return {mask: len(scenario.test) + sum(passes[i] for i in members(mask)) for mask in masks}
+
+
+def first_passes(scenario: Scenario, training: Training, clients: Iterable[int]) -> float:
+    """The forward passes of these clients' first round."""
+    return float(_BACKWARD * _epochs(training) * sum(len(scenario.clients[i]) for i in clients))
 
 
 def seconds_per_pass_of(scenario: Scenario, training: Training, seconds: Mapping[int, float]) -> float | None:

@@ -8,7 +8,7 @@ the same model everywhere, so a client's first local training is one training, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from fedvalue.coalitions import members
 from fedvalue.scenarios import Scenario
@@ -20,7 +20,6 @@ __all__ = [
     "first_round",
     "later_rounds",
     "recorded_rounds",
-    "waves",
 ]
 
 
@@ -46,20 +45,6 @@ def data_weights(scenario: Scenario, coalitions: Sequence[tuple[int, ...]]) -> l
     sizes = [len(data) for data in scenario.clients]
     totals = [sum(sizes[i] for i in clients) for clients in coalitions]
     return [sizes[i] / total for clients, total in zip(coalitions, totals, strict=True) for i in clients]
-
-
-def waves(coalitions: Sequence[int], rows: int) -> Iterator[list[int]]:
-    """Coalitions in the groups in which they are trained: about `rows` local trainings in each."""
-    wave: list[int] = []
-    held = 0
-    for mask in sorted(coalitions, key=lambda mask: (mask.bit_count(), mask)):
-        if wave and held + mask.bit_count() > rows:
-            yield wave
-            wave, held = [], 0
-        wave.append(mask)
-        held += mask.bit_count()
-    if wave:
-        yield wave
 
 
 def first_round(session: Session, clients: Sequence[int]) -> Stack:
@@ -88,7 +73,7 @@ def later_rounds(
     local = session.take(first, [row_of_client[i] for i in owners])
     models = session.average(local, coalition_of_row, weights)
     for t in range(2, rounds + 1):
-        stage(f"round {t}/{rounds}")
+        stage(f"round {t}/{rounds}" + (f" of {len(wave)} coalitions" if len(wave) > 1 else ""))
         local = session.local(session.take(models, coalition_of_row), owners, t)
         models = session.average(local, coalition_of_row, weights)
     return models

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,7 @@ class TorchSession:
         self.training = training
         self.device = device
         self.own_metrics = learner.own_metrics
+        self.lock = RLock()  # a call of the module swaps its parameters: one thread at a time
         self.module = learner.module(scenario, training.seed).to(device)
         self.buffers = dict(self.module.named_buffers())
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
@@ -177,7 +179,7 @@ class TorchSession:
 
     def local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
         small = self.device == "cpu" and not self.together and self._widest_batch() <= _SAMPLES_FOR_ONE_THREAD
-        with self._on_device(), _one_thread() if small else nullcontext():
+        with self.lock, self._on_device(), _one_thread() if small else nullcontext():
             return self._local(stack, owners, t)
 
     def _local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
@@ -187,7 +189,7 @@ class TorchSession:
         for rows in self._equal_steps(owners, t):
             clients = sorted({owners[row] for row in rows})
             batches = [self.minibatches(client, t) for client in clients]
-            trained_rows = _filled(rows) if self.device == "cpu" and self.together else rows
+            trained_rows = self._enough(rows)
             owner = [clients.index(owners[row]) for row in trained_rows]
             done = train(self.take(stack, trained_rows), batches, owner)
             if trained_rows == list(range(len(owners))):
@@ -200,27 +202,27 @@ class TorchSession:
     def evaluate(self, stack: TorchStack) -> list[dict[str, float]]:
         found: list[dict[str, float]] = []
         count = len(next(iter(stack.values())))
-        if self.device == "cpu" and self.together and count < _FEWEST:
-            return self.evaluate(self.take(stack, _filled(range(count))))[:count]
         # What can be trained at once can be evaluated at once, or fewer models on more samples; on a CPU always the
         # same samples, for the sake of the last bits.
         chunk = min(count, self.chunk)
         samples = self._widest_batch() * (1 if self.device == "cpu" else self.chunk // chunk)
         for start in range(0, count, chunk):
-            part = {name: tensor[start : start + chunk] for name, tensor in stack.items()}
-            with self._on_device():
-                outputs = self._outputs(part, min(samples, _TEST_CHUNK))
+            rows = range(start, min(start + chunk, count))
+            part = self.take(stack, self._enough(rows))
+            with self.lock, self._on_device():
+                outputs = self._outputs(part, min(samples, _TEST_CHUNK))[: len(rows)]
             found += scores(outputs, self.test_y, self.scenario.task, self.parts, self.own_metrics)
         return found
 
     step = staticmethod(step)
 
     def loss_drops(self, before: TorchStack, after: TorchStack) -> list[float]:
-        self.module.eval()
         split_x, split_y = (torch.split(part, _TEST_CHUNK) for part in (self.test_x, self.test_y))
         pieces = zip(split_x, split_y, strict=True)
         losses = (lambda model, x=x, y=y: self._losses(self._forward(model, x), y) for x, y in pieces)
-        return loss_drops(losses, before, after, len(self.test_y))
+        with self.lock:
+            self.module.eval()
+            return loss_drops(losses, before, after, len(self.test_y))
 
     @torch.no_grad()
     def _outputs(self, stack: TorchStack, samples: int) -> Tensor:
@@ -261,6 +263,11 @@ class TorchSession:
         for rows in in_step.values():
             for start in range(0, len(rows), self.chunk):
                 yield rows[start : start + self.chunk]
+
+    def _enough(self, rows: Sequence[int]) -> list[int]:
+        """The rows, the first one repeated where there would be too few of them."""
+        few = _FEWEST - len(rows) if self.device == "cpu" and self.together else 0
+        return [*rows, *[rows[0]] * few]
 
     @contextmanager
     def _on_device(self) -> Iterator[None]:
@@ -327,11 +334,6 @@ def _one_thread() -> Iterator[None]:
 
 def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:
     return any(isinstance(part, kinds) for part in module.modules())
-
-
-def _filled(rows: Sequence[int]) -> list[int]:
-    """The rows, the first one repeated until there are enough of them."""
-    return [*rows, *[rows[0]] * (_FEWEST - len(rows))]
 
 
 def _first_outputs(module: nn.Module) -> int:

@@ -1,0 +1,87 @@
+"""Which coalitions are trained together: as many as fit into memory, and into the time after which work is stored.
+
+A wave is stored when it is over, so a killed process loses at most one. How long a unit of work takes is not known
+before some of it is done: the first round tells, and then every wave. Waves begin short and grow to their bound:
+whenever a run is killed, it has kept about half of what it had done, and a long run has the long waves that train
+fastest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+__all__ = ["CHECKPOINT_SECONDS", "Pace", "waves"]
+
+CHECKPOINT_SECONDS = 20.0
+_FIRST_SECONDS = 1.0
+_GROWTH = 2.0
+_LITTLE_MORE = 1.25  # what is left and takes hardly longer than one wave is not cut in two
+
+
+class Pace:
+    """How much work a wave may hold so that it lasts about as long as it should, and at most about `bound` seconds.
+
+    >>> pace = Pace(20.0)
+    >>> pace.share()  # nothing is known yet: one coalition
+    0.0
+    >>> pace.took(10, seconds=0.1)  # the first round
+    >>> pace.share()
+    100.0
+    >>> pace.took(100, seconds=1.0, wave=True)
+    >>> pace.share()
+    200.0
+    """
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+        self.seconds = min(_FIRST_SECONDS, bound)
+        self._speed: float | None = None
+
+    def share(self) -> float:
+        """The work of the next wave."""
+        if math.isinf(self.bound):
+            return math.inf
+        if self._speed is None:
+            return 0.0
+        return self.seconds / self._speed if self._speed else math.inf
+
+    def took(self, work: float, seconds: float, *, wave: bool = False) -> None:
+        """Tells what some work took; after a wave the next one may be longer."""
+        if work > 0:
+            self._speed = seconds / work
+        if wave:
+            self.seconds = min(_GROWTH * self.seconds, self.bound)
+
+
+def waves(
+    coalitions: Sequence[int],
+    rows: int,
+    work: Mapping[int, float] | None = None,
+    share: Callable[[], float] = lambda: math.inf,
+) -> Iterator[list[int]]:
+    """Coalitions in the groups in which they are trained: about `rows` local trainings in each.
+
+    `share` is asked before each how much `work` it may hold. One coalition is always a wave.
+
+    >>> list(waves([0b111, 0b001, 0b011, 0b010], rows=3))
+    [[1, 2], [3], [7]]
+    """
+    weights = work or dict.fromkeys(coalitions, 0.0)
+    waiting = deque(sorted(coalitions, key=lambda mask: (mask.bit_count(), mask)))
+    left = sum(weights[mask] for mask in waiting)
+    while waiting:
+        limit = share()
+        limit = math.inf if left <= _LITTLE_MORE * limit else limit
+        wave: list[int] = []
+        held, done = 0, 0.0
+        while waiting:
+            mask = waiting[0]
+            if wave and (held + mask.bit_count() > rows or done + weights[mask] > limit):
+                break
+            wave.append(waiting.popleft())
+            held += mask.bit_count()
+            done += weights[mask]
+        left -= done
+        yield wave
