@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["UTILITY", "Outcome", "own_metric", "plain_metric"]
+__all__ = ["LARGEST", "UTILITY", "Outcome", "own_metric", "plain_metric"]
 
 UTILITY = "utility"
 """Name of the metric of a game that has only one."""
+
+LARGEST = 1e100
+"""No metric is larger: sums and squares of metrics stay finite."""
 
 _DIGITS = 8
 _FINGERPRINT = re.compile(rf"#[0-9a-f]{{{_DIGITS}}}\Z")

@@ -172,7 +172,7 @@ def test_a_process_killed_while_the_log_is_copied_back_loses_nothing(path: Path)
         store._db.execute("PRAGMA wal_checkpoint(FULL)")
         copied = path.read_bytes()
     crashed = path.with_name("crashed.db")
-    crashed.write_bytes(copied[: 2 * 4096])  # the header promises everything, two pages have arrived
+    crashed.write_bytes(copied[: 4 * 4096])  # the header promises everything, only the tables have arrived
     crashed.with_name("crashed.db-wal").write_bytes(whole)
     with UtilityStore(crashed) as store:
         assert len(store.read("g")) == 3_000
@@ -427,6 +427,7 @@ def test_a_store_that_was_cut_off_beside_its_log_stays_as_it_is(path: Path, page
 def test_a_store_is_opened_while_another_process_has_pages_in_its_log(path: Path) -> None:
     with UtilityStore(path) as first:
         first.register("g", 20)
+        first.append("g", [(0, outcome(0))])  # the log is copied back now, and then after a while
         first.append("g", [(mask, outcome(mask)) for mask in range(3_000)])
         assert path.with_name(f"{path.name}-wal").stat().st_size > path.stat().st_size
         reader = "import sys, fedvalue as fv; print(len(fv.UtilityStore(sys.argv[1]).read('g')))"
@@ -504,3 +505,217 @@ def test_nothing_is_pickled() -> None:
 def test_a_store_in_memory_would_keep_nothing() -> None:
     with pytest.raises(StoreError, match="A store is a file"):
         UtilityStore(":memory:")
+
+
+# Altered rows, and files that only look like stores
+
+
+def test_an_altered_digit_is_noticed_and_named(filled: Path) -> None:
+    edit(filled, "UPDATE outcomes SET metrics='{\"utility\": 0.25}' WHERE mask='2'")
+    with UtilityStore(filled) as store:
+        assert store.read("game", [1])[1].metrics == {"utility": 0.1}
+        for read in (lambda: store.read("game"), lambda: store.read("game", [2]), lambda: list(store.rows("game"))):
+            with pytest.raises(StoreError, match=r"game / 2 / 0: it was altered .* Restore the file"):
+                read()
+        (problem,) = store.verify()
+    assert problem == "game / 2 / 0: it was altered after it was stored: its checksum does not fit"
+    table = fv.FunctionGame(3, lambda cs: [0.0] * len(cs), key="x")
+    edit(filled, f"UPDATE outcomes SET game_id='{table.id}'", f"UPDATE games SET game_id='{table.id}'")
+    with pytest.raises(StoreError, match="altered"):
+        fv.value(table, "exact", store=filled)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "seconds='soon'",
+        "seconds=-1.0",
+        "seconds=9e999",
+        "replicate='first'",
+        "backend=x'00'",
+        "device=7",
+        "created=x'ff'",
+        "metrics='{\"utility\": \"much\"}'",
+        "metrics='{\"utility\": true}'",
+        "metrics='{\"utility\": 1e200}'",
+        "checksum=''",
+    ],
+)
+def test_text_where_numbers_belong_and_the_like(filled: Path, damage: str) -> None:
+    edit(filled, f"UPDATE outcomes SET {damage} WHERE mask='2'")
+    with UtilityStore(filled) as store:
+        assert store.verify() != []
+        with pytest.raises(StoreError, match="damaged or was altered"):
+            list(store.rows("game"))
+
+
+@pytest.mark.parametrize("n", ["'three'", "0", "2.5"])
+def test_a_game_whose_number_of_clients_cannot_be(filled: Path, n: str) -> None:
+    edit(filled, f"UPDATE games SET n={n}")
+    with UtilityStore(filled) as store:
+        assert "number of clients" in " ".join(store.verify())
+        with pytest.raises(StoreError, match="number of clients"):
+            store.games()
+
+
+@pytest.mark.parametrize(
+    ("statements", "finding"),
+    [
+        (["ALTER TABLE outcomes RENAME TO o", "CREATE VIEW outcomes AS SELECT * FROM o"], "a view 'outcomes'"),
+        (["CREATE VIEW more AS SELECT 1"], "a view 'more'"),
+        (["CREATE TRIGGER t AFTER INSERT ON outcomes BEGIN DELETE FROM games; END"], "a trigger 't'"),
+        (["CREATE INDEX i ON outcomes (mask)"], "an index 'i'"),
+        (["DROP TABLE games"], "'games' is missing"),
+        (["ALTER TABLE outcomes ADD COLUMN more TEXT"], "other columns"),
+        (["ALTER TABLE outcomes RENAME COLUMN metrics TO m"], "other columns"),
+        (["ALTER TABLE games ADD COLUMN twice AS (n * 2)"], "other columns"),
+    ],
+)
+def test_views_triggers_and_other_tables_are_refused_unchanged(
+    filled: Path, statements: list[str], finding: str
+) -> None:
+    edit(filled, *statements)
+    before = everything_beside(filled)
+    with pytest.raises(StoreError, match=finding):
+        UtilityStore(filled)
+    assert everything_beside(filled) == before
+
+
+@pytest.mark.parametrize(
+    ("metrics", "possible"),
+    [
+        ({"accuracy": 0.75, "correct": 90.0}, True),
+        ({"accuracy": 0.0, "correct": 0.0, "f1": 0.0}, True),
+        ({"accuracy": 1 / 3, "correct": 120.0, "a/accuracy": 0.5, "a/correct": 7.0}, True),
+        ({"accuracy": 93.5}, True),  # of another app, in percent
+        ({"accuracy": 1.5, "correct": 90.0}, False),
+        ({"accuracy": 0.75, "correct": 90.5}, False),
+        ({"accuracy": 0.0, "correct": 3.0}, False),
+        ({"accuracy": 0.75, "correct": 91.0}, False),
+        ({"accuracy": 0.75, "correct": 90.0, "auc": -0.1}, False),
+        ({"accuracy": 0.75, "correct": 90.0, "a/accuracy": 2.0, "a/correct": 7.0}, False),
+    ],
+)
+def test_metrics_that_cannot_be(path: Path, metrics: dict[str, float], possible: bool) -> None:
+    with UtilityStore(path) as store:
+        store.register("g", 2)
+        store.append("g", [(1, Outcome(metrics))])
+        assert (store.verify() == []) is possible
+        if not possible:
+            with pytest.raises(StoreError):
+                store.read("g")
+
+
+def test_utilities_that_would_add_up_to_infinity() -> None:
+    for table in ([0.0, 1e308, -1e308, 1e308], [0.0, 0.0, 0.0, -2e100]):
+        with pytest.raises(fv.UtilityError, match="1e\\+100"):
+            fv.value(table, "exact")
+        with pytest.raises(fv.UtilityError, match="1e\\+100"):
+            fv.value(fv.FunctionGame(2, lambda cs, t=table: [t[sum(1 << i for i in c)] for c in cs]), "exact")
+
+
+# Copies, logs and earlier releases
+
+
+KILLED = """
+import os, signal, sys
+from fedvalue import Outcome, UtilityStore
+store = UtilityStore(sys.argv[1])
+store.register("g", 8)
+for mask in range(50):
+    store.append("g", [(mask, Outcome({"utility": 1.0}))])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_copy_without_its_log_is_recognised(path: Path) -> None:
+    python(KILLED, path).communicate(timeout=30)
+    alone, both = path.with_name("alone.db"), path.with_name("both.db")
+    for copy in (alone, both):
+        copy.write_bytes(path.read_bytes())
+    both.with_name("both.db-wal").write_bytes(path.with_name("store.db-wal").read_bytes())
+    for _ in range(2):  # looking at it changes nothing
+        with UtilityStore(alone) as store:
+            (problem,) = store.verify()
+            assert "alone.db-wal is missing" in problem
+            assert len(store.read("g")) < 50
+    with UtilityStore(path.with_name("new.db")) as store, pytest.raises(StoreError, match="wal is missing"):
+        store.merge(alone)
+    for whole in (path, both):
+        with UtilityStore(whole) as store:
+            assert len(store.read("g")) == 50
+            assert store.verify() == []
+        assert not whole.with_name(f"{whole.name}-wal").exists()  # closed: one file, complete
+    moved = path.with_name("moved.db")
+    moved.write_bytes(path.read_bytes())
+    with UtilityStore(moved) as store:
+        assert len(store.read("g")) == 50
+        assert store.verify() == []
+
+
+def test_the_file_alone_is_nearly_complete_while_a_run_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedvalue.store._sqlite._CHECKPOINT_SECONDS", 0.0)
+    copy = path.with_name("copy.db")
+    with UtilityStore(path) as store:
+        store.register("g", 4)
+        store.append("g", [(mask, outcome(mask)) for mask in range(8)])
+        copy.write_bytes(path.read_bytes())
+    with UtilityStore(copy) as store:
+        assert len(store.read("g")) == 8
+
+
+def test_stores_closed_at_the_same_time_are_whole(path: Path) -> None:
+    stores = [UtilityStore(path) for _ in range(4)]
+    for mask, store in enumerate(stores):
+        store.register("g", 4)
+        store.append("g", [(mask, outcome(mask))])
+    for store in stores:
+        store.close()
+    assert [file.name for file in path.parent.iterdir()] == ["store.db"]
+    with UtilityStore(path) as store:
+        assert store.verify() == []
+        assert len(store.read("g")) == 4
+
+
+def old_store(path: Path) -> None:
+    """As releases before checksums wrote it."""
+    edit(
+        path,
+        "PRAGMA application_id = 0x66764C31",
+        "PRAGMA user_version = 1",
+        "CREATE TABLE games (game_id TEXT PRIMARY KEY, n INTEGER NOT NULL, description TEXT NOT NULL, "
+        "created TEXT NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE outcomes (game_id TEXT NOT NULL, mask TEXT NOT NULL, replicate INTEGER NOT NULL, "
+        "metrics TEXT NOT NULL, backend TEXT NOT NULL, device TEXT NOT NULL, seconds REAL NOT NULL, "
+        "created TEXT NOT NULL, PRIMARY KEY (game_id, mask, replicate)) WITHOUT ROWID",
+        "CREATE TABLE added_metrics (game_id TEXT NOT NULL, replicate INTEGER NOT NULL, mask TEXT NOT NULL, "
+        "name TEXT NOT NULL, value REAL NOT NULL, created TEXT NOT NULL, "
+        "PRIMARY KEY (game_id, replicate, mask, name)) WITHOUT ROWID",
+        "INSERT INTO games VALUES ('game', 3, '{}', '2026-01-01T00:00:00.000+00:00')",
+        "INSERT INTO outcomes VALUES ('game', '1', 0, '{\"utility\": 0.1}', 'test', 'cpu', 0.25, '2026')",
+        "INSERT INTO added_metrics VALUES ('game', 0, '1', 'profit', 2.5, '2026')",
+        "PRAGMA journal_mode = WAL",
+    )
+
+
+def test_a_store_of_an_earlier_release_is_read_merged_and_gets_checksums(path: Path, tmp_path: Path) -> None:
+    old_store(path)
+    before = path.read_bytes()
+    new = tmp_path / "new.db"
+    with UtilityStore(new) as store:
+        assert store.merge(path).added == 1
+        assert store.read("game")[1] == outcome(0.1, profit=2.5)
+        assert store.verify() == []
+    with UtilityStore(path) as store:
+        assert store.read("game") == {1: outcome(0.1, profit=2.5)}
+        assert store.verify() == []
+    assert path.read_bytes()[32:] == before[32:]  # reading does not change it
+    with UtilityStore(path) as store:
+        store.append("game", [(2, outcome(0.2))])
+        store.append("game", [(2, outcome(0.2, profit=3.0))])
+        assert store.read("game") == {1: outcome(0.1, profit=2.5), 2: outcome(0.2, profit=3.0)}
+        assert store.verify() == []
+    edit(path, "UPDATE outcomes SET metrics='{\"utility\": 0.3}' WHERE mask='2'")
+    edit(path, "UPDATE added_metrics SET value=4.0 WHERE mask='2'")
+    with UtilityStore(path) as store:
+        assert len(store.verify()) == 2

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
 from fedvalue.games._base import Game, client_names
-from fedvalue.outcome import UTILITY, Outcome
+from fedvalue.outcome import LARGEST, UTILITY, Outcome
 from fedvalue.store import fingerprint
 
 __all__ = ["GameLike", "TableGame", "as_game"]
@@ -42,12 +42,12 @@ class TableGame:
                 f"coalition, indexed by bitmask. Got shape {table.shape}."
             )
         self.n = length.bit_length() - 1
-        bad = np.flatnonzero(~np.isfinite(table))
+        bad = np.flatnonzero(~(np.abs(table) <= LARGEST))
         if bad.size:
             who = members(int(bad[0]))
             raise UtilityError(
-                f"Utilities must be finite. Entry {bad[0]} of the table, coalition {who}, is "
-                f"{table[bad[0]]}; {bad.size} of {length} entries are not finite.",
+                f"Utilities must be finite numbers up to {LARGEST:g}. Entry {bad[0]} of the table, coalition {who}, is "
+                f"{table[bad[0]]}; {bad.size} of {length} entries are not finite, or too large.",
                 who,
             )
         table.flags.writeable = False

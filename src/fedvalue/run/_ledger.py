@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
 from fedvalue.games import Game, Staged, TableGame, completed, lacking, lacks_metric
-from fedvalue.outcome import Outcome
+from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.store import Store, register
 
@@ -182,9 +182,9 @@ class Ledger:
 
     def _remember(self, mask: int, outcome: Outcome, replicate: int) -> None:
         utility = self.game.utility(outcome)
-        if not math.isfinite(utility):
+        if not abs(utility) <= LARGEST:
             raise UtilityError(
-                f"The utility of a coalition must be a finite number. Got {utility} for coalition "
+                f"The utility of a coalition must be a finite number up to {LARGEST:g}. Got {utility} for coalition "
                 f"{members(mask)}. It was not stored.",
                 members(mask),
             )

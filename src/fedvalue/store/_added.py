@@ -1,18 +1,20 @@
 """Metrics that were added to stored trainings later: a table beside the outcomes, which are never changed.
 
-It is made when there is the first of them; earlier releases read such a store as if there were none.
+It is made when there is the first of them.
 """
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["TABLE", "AddedMetric", "extended", "insert", "make_table", "problems", "read", "table_exists"]
+from fedvalue.outcome import LARGEST
+from fedvalue.store._rows import UNSIGNED, checksum
+from fedvalue.store._schema import ADDED as TABLE
+from fedvalue.store._schema import VERSION
 
-TABLE = "added_metrics"
+__all__ = ["TABLE", "AddedMetric", "columns", "extended", "insert", "make_table", "problems", "read", "table_exists"]
 
 
 class AddedMetric(NamedTuple):
@@ -44,7 +46,7 @@ def make_table(db: sqlite3.Connection) -> None:
     """Makes the table, if it is not there."""
     db.execute(
         f"CREATE TABLE IF NOT EXISTS main.{TABLE} (game_id TEXT NOT NULL, replicate INTEGER NOT NULL, "
-        "mask TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, created TEXT NOT NULL, "
+        "mask TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, created TEXT NOT NULL, checksum TEXT NOT NULL, "
         "PRIMARY KEY (game_id, replicate, mask, name)) WITHOUT ROWID"
     )
 
@@ -53,7 +55,8 @@ def insert(db: sqlite3.Connection, metrics: Sequence[AddedMetric]) -> None:
     """Adds numbers; one that is there stays."""
     if metrics:
         make_table(db)
-        db.executemany(f"INSERT OR IGNORE INTO main.{TABLE} VALUES (?, ?, ?, ?, ?, ?)", metrics)
+        signed = [(*metric, checksum(metric)) for metric in metrics]
+        db.executemany(f"INSERT OR IGNORE INTO main.{TABLE} VALUES (?, ?, ?, ?, ?, ?, ?)", signed)
 
 
 def read(
@@ -65,25 +68,46 @@ def read(
     """What was added to trainings of a game, or of one of its replicates, or of some coalitions."""
     if not table_exists(db):
         return ()
-    query, given = f"SELECT * FROM main.{TABLE} WHERE game_id=?", [game_id, replicate, *(masks or ())]
+    query, given = f"SELECT {columns(db)} FROM main.{TABLE} WHERE game_id=?", [game_id, replicate, *(masks or ())]
     query += "" if replicate is None else " AND replicate=?"
     query += "" if masks is None else f" AND mask IN ({','.join('?' * len(masks))})"
-    rows = map(AddedMetric._make, db.execute(query, [one for one in given if one is not None]))
-    return (row._replace(value=float(row.value)) for row in rows)  # what is damaged is not handed out
+    return map(_checked, db.execute(query, [one for one in given if one is not None]))
+
+
+def columns(db: sqlite3.Connection, schema: str = "main") -> str:
+    """What to select: stores of earlier releases have no checksums."""
+    signed = db.execute(f"PRAGMA {schema}.user_version").fetchone()[0] >= VERSION
+    return ", ".join((*AddedMetric._fields, "checksum" if signed else f"'{UNSIGNED}'"))
+
+
+def _checked(row: Sequence[Any]) -> AddedMetric:
+    metric, wrong = AddedMetric._make(row[:-1]), _problem(row)
+    if wrong:  # what is damaged is not handed out
+        raise ValueError(f"{metric.game_id} / {metric.mask} / {metric.replicate}: {wrong}")
+    return metric
+
+
+def _problem(row: Sequence[Any]) -> str | None:
+    metric = AddedMetric._make(row[:-1])
+    texts = (metric.game_id, metric.mask, metric.name, metric.created)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(metric.replicate, int):
+        return "a metric that was added later cannot be read"
+    if not isinstance(metric.value, float) or not abs(metric.value) <= LARGEST:
+        return f"the metric {metric.name}, which was added later, is not a finite number"
+    if row[-1] != UNSIGNED and row[-1] != checksum(metric):
+        return f"the metric {metric.name} was altered after it was stored: its checksum does not fit"
+    return None
 
 
 def problems(db: sqlite3.Connection) -> Iterator[str]:
     """What is wrong with added metrics."""
     if not table_exists(db):
         return
-    query = (
-        f"SELECT a.*, o.mask FROM main.{TABLE} a LEFT JOIN outcomes o "
-        "ON o.game_id = a.game_id AND o.mask = a.mask AND o.replicate = a.replicate"
-    )
-    for *columns, training in db.execute(query):
-        metric = AddedMetric._make(columns)
+    known = "SELECT 1 FROM outcomes WHERE game_id=? AND mask=? AND replicate=?"
+    for row in db.execute(f"SELECT {columns(db)} FROM main.{TABLE}").fetchall():
+        metric = AddedMetric._make(row[:-1])
         where = f"{metric.game_id} / {metric.mask} / {metric.replicate}"
-        if training is None:
+        if db.execute(known, (metric.game_id, metric.mask, metric.replicate)).fetchone() is None:
             yield f"{where}: the metric {metric.name} was added to a training that is not there"
-        elif not isinstance(metric.value, float) or not math.isfinite(metric.value):
-            yield f"{where}: the metric {metric.name}, which was added later, is not a finite number"
+        elif wrong := _problem(row):
+            yield f"{where}: {wrong}"

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 from fedvalue.errors import StoreError
 
-__all__ = ["APPLICATION_ID", "LOCK_SECONDS", "open_file"]
+__all__ = [
+    "APPLICATION_ID",
+    "LOCK_SECONDS",
+    "close_file",
+    "enter_log_mode",
+    "lacks_log",
+    "log_of",
+    "open_file",
+]
 
 APPLICATION_ID = 0x66764C31  # "fvL1": marks the file as ours in SQLite's header
 LOCK_SECONDS = 60.0
+_LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes, in SQLite's format of write-ahead logs
 
 
 def open_file(path: Path, create: bool) -> sqlite3.Connection:
@@ -51,22 +62,83 @@ def _is_ours(path: Path) -> bool:
 def _refuse_cut_off(path: Path) -> None:
     """SQLite itself notices where a file is shorter than its header says, unless a log speaks of more pages.
 
-    These may be in the log and not yet in the file: another process is writing, or one was killed. Whether they all
-    are, the check of the whole file tells, on a connection that cannot write.
+    These may be in the log and not yet in the file: another process is writing, or one was killed. Where the log does
+    not hold them all, a check of the whole file tells, on a connection that cannot write.
     """
-    log = path.with_name(f"{path.name}-wal")
+    log = log_of(path)
     if not log.exists() or not log.stat().st_size:
         return
     with closing(_look(path, "mode=ro")) as database:
         ((pages,),) = database.execute("PRAGMA page_count")
         ((page_size,),) = database.execute("PRAGMA page_size")
-        if pages * page_size <= path.stat().st_size:
+        in_file = path.stat().st_size // page_size
+        if pages <= in_file or set(range(in_file + 1, pages + 1)) <= _pages_in(log, page_size):
             return
-        ((finding,),) = database.execute("PRAGMA quick_check(1)")
+        ((finding,),) = database.execute("PRAGMA quick_check(1)")  # takes its time: reads everything
     if finding != "ok":
         raise StoreError(
             f"{path} was cut off or damaged (SQLite: {finding}). It was not changed; restore it from a copy."
         )
+
+
+def _pages_in(log: Path, page_size: int) -> set[int]:
+    """Which pages the current part of a write-ahead log holds. SQLite has no locks on that file to lose."""
+    pages: set[int] = set()
+    with suppress(OSError), log.open("rb") as file:
+        salts = file.read(_LOG_HEADER)[16:24]
+        while len(frame := file.read(_FRAME_HEADER)) == _FRAME_HEADER and frame[8:16] == salts:
+            pages.add(int.from_bytes(frame[:4], "big"))
+            file.seek(page_size, os.SEEK_CUR)
+    return pages
+
+
+def enter_log_mode(database: sqlite3.Connection) -> None:
+    """From now on what is written goes to a log first. SQLite does not wait for others when it changes the mode."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            database.execute("PRAGMA main.journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def close_file(database: sqlite3.Connection, path: Path) -> None:
+    """Ends a connection; the last one to go leaves everything in one file, whose header then names no log.
+
+    A file whose header names a log that is not there was copied alone, while it was in use.
+    """
+    try:
+        left = _leave_log_mode(database)
+    except sqlite3.Error:  # closed before
+        return
+    finally:
+        database.close()
+    if not left and not log_of(path).exists():  # two went at the same time, each because of the other one
+        with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None)) as last:
+            _leave_log_mode(last)
+
+
+def _leave_log_mode(database: sqlite3.Connection) -> bool:
+    if database.execute("PRAGMA main.journal_mode").fetchone()[0] != "wal":
+        return True
+    try:
+        database.execute("PRAGMA busy_timeout = 0")
+        return bool(database.execute("PRAGMA main.journal_mode = DELETE").fetchone()[0] == "delete")
+    except sqlite3.OperationalError:  # somebody else has it open
+        return False
+
+
+def lacks_log(database: sqlite3.Connection, had_log: bool) -> bool:
+    """Whether the file that was just opened names a log that was not there."""
+    return not had_log and database.execute("PRAGMA main.journal_mode").fetchone()[0] == "wal"
+
+
+def log_of(path: Path) -> Path:
+    """The write-ahead log of a store."""
+    return path.with_name(f"{path.name}-wal")
 
 
 def _look(path: Path, how: str) -> sqlite3.Connection:

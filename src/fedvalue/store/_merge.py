@@ -9,7 +9,8 @@ from typing import Any
 from fedvalue._text import count, plural
 from fedvalue.store import _added
 from fedvalue.store._added import TABLE, AddedMetric
-from fedvalue.store._rows import as_object
+from fedvalue.store._rows import COLUMNS, UNSIGNED, as_object
+from fedvalue.store._schema import VERSION
 
 __all__ = ["MergeReport", "merge_attached"]
 
@@ -45,7 +46,7 @@ def merge_attached(db: sqlite3.Connection, now: str) -> MergeReport:
     if _added.table_exists(db, "other"):  # what was added to rows that are new here comes with them
         _added.make_table(db)
         db.execute(
-            f"INSERT OR IGNORE INTO main.{TABLE} SELECT b.* FROM other.{TABLE} b "
+            f"INSERT OR IGNORE INTO main.{TABLE} SELECT {_added.columns(db, 'other')} FROM other.{TABLE} b "
             f"WHERE NOT EXISTS (SELECT 1 FROM main.outcomes a WHERE {_SAME_KEY})"
         )
     later = {schema: _by_key(db, schema) for schema in ("main", "other")}
@@ -68,13 +69,20 @@ def merge_attached(db: sqlite3.Connection, now: str) -> MergeReport:
             further += [AddedMetric._make((*key, name, theirs[name], now)) for name in new]
     _added.insert(db, further)
     db.execute("INSERT OR IGNORE INTO main.games SELECT * FROM other.games")
-    added = db.execute("INSERT OR IGNORE INTO main.outcomes SELECT * FROM other.outcomes")
+    columns = ", ".join((*COLUMNS, "checksum" if _signed(db) else f"'{UNSIGNED}'"))
+    added = db.execute(f"INSERT OR IGNORE INTO main.outcomes SELECT {columns} FROM other.outcomes")
     return MergeReport(added.rowcount, present, tuple(conflicts), extended)
 
 
 def _by_key(db: sqlite3.Connection, schema: str) -> dict[tuple[object, ...], dict[str, float]]:
     found: dict[tuple[object, ...], dict[str, float]] = {}
     if _added.table_exists(db, schema):
-        for metric in map(AddedMetric._make, db.execute(f"SELECT * FROM {schema}.{TABLE}")):
+        query = f"SELECT {', '.join(AddedMetric._fields)} FROM {schema}.{TABLE}"
+        for metric in map(AddedMetric._make, db.execute(query)):
             found.setdefault(metric[:3], {})[metric.name] = metric.value
     return found
+
+
+def _signed(db: sqlite3.Connection) -> bool:
+    """Whether the rows of the other store have checksums."""
+    return bool(db.execute("PRAGMA other.user_version").fetchone()[0] >= VERSION)

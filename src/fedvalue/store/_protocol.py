@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from fedvalue.outcome import Outcome
 
-__all__ = ["Registering", "Store", "agree", "register"]
+__all__ = ["Claiming", "Registering", "Store", "agree", "register"]
 
 _SAME = {"rel_tol": 1e-6, "abs_tol": 1e-9}  # deterministic trainings; another library may round otherwise
 
@@ -35,6 +35,29 @@ class Registering(Protocol):
     """A store that also keeps what a game is: for people who look into it. A run does without."""
 
     def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None: ...
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """A store through which several processes share the work. A run does without: then each does what it asks for.
+
+    Whoever begins on coalitions claims them for some seconds, under a name that tells whether it is still there
+    (`new_owner`), and renews its claims while it works. To append an outcome ends the claim on its coalition.
+    """
+
+    def claim(
+        self, game_id: str, masks: Sequence[int], replicate: int, owner: str, seconds: float
+    ) -> Sequence[int]:
+        """Claims those of the coalitions that no other owner who is still there is at, and gives them."""
+        ...
+
+    def renew(self, owner: str, seconds: float) -> None:
+        """Prolongs all claims of an owner. May be called from another thread."""
+        ...
+
+    def release(self, owner: str) -> None:
+        """Ends all claims of an owner."""
+        ...
 
 
 def register(store: Store, game_id: str, n: int, names: Sequence[str]) -> None:

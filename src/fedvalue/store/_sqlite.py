@@ -11,7 +11,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -21,32 +21,19 @@ from typing import Any
 
 from fedvalue.errors import StoreError
 from fedvalue.outcome import Outcome
-from fedvalue.store import _added
+from fedvalue.store import _added, _claims
 from fedvalue.store._added import AddedMetric
-from fedvalue.store._file import APPLICATION_ID, LOCK_SECONDS, open_file
+from fedvalue.store._file import LOCK_SECONDS, close_file, enter_log_mode, lacks_log, log_of, open_file
 from fedvalue.store._merge import MergeReport, merge_attached
 from fedvalue.store._protocol import agree
-from fedvalue.store._rows import as_object, metrics_text, outcomes_of, row_problem
+from fedvalue.store._rows import as_object, checked, outcome_of, row_of
+from fedvalue.store._schema import OLDEST, VERSION, create, schema_problems, upgrade, version_of
+from fedvalue.store._verify import game_problem, problems, row_columns
 
 __all__ = ["StoredGame", "UtilityStore"]
 
-_SCHEMA_VERSION = 1
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {_SCHEMA_VERSION};
-CREATE TABLE IF NOT EXISTS games (
-    game_id TEXT PRIMARY KEY, n INTEGER NOT NULL, description TEXT NOT NULL, created TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS outcomes (
-    game_id TEXT NOT NULL, mask TEXT NOT NULL, replicate INTEGER NOT NULL, metrics TEXT NOT NULL,
-    backend TEXT NOT NULL, device TEXT NOT NULL, seconds REAL NOT NULL, created TEXT NOT NULL,
-    PRIMARY KEY (game_id, mask, replicate)
-) WITHOUT ROWID;
-COMMIT;
-"""
 _KEYS_PER_QUERY = 500
-_ROW_COLUMNS = "game_id, mask, replicate, metrics, backend, device, seconds, created"
+_CHECKPOINT_SECONDS = 2.0  # the log is copied into the file this often, so that the file alone is nearly complete
 
 
 @dataclass(frozen=True)
@@ -91,9 +78,11 @@ class UtilityStore:
         ):  # to SQLite a database that is gone at the end, and with it every training
             raise StoreError("A store is a file, so that trainings are kept. Got ':memory:'.")
         with self._explained("open"):
+            had_log = log_of(self.path).exists()
             self._db = open_file(self.path, create)
+            self._writes, self._without_log, self._copied = False, False, -_CHECKPOINT_SECONDS
             try:
-                self._prepare()
+                self._prepare(had_log)
             except BaseException:
                 self.close()
                 raise
@@ -107,13 +96,16 @@ class UtilityStore:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection; what was appended stays."""
-        self._db.close()
+        """Ends the connection; what was appended stays, in this one file if nobody else uses it."""
+        if self._without_log and not self._writes:  # looking into a copy does not make it complete
+            self._db.close()
+        else:
+            close_file(self._db, self.path)
 
     def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None:
         """Makes a game known, with a description for people; a second time changes nothing."""
         row = (game_id, n, json.dumps(dict(description or {}), sort_keys=True), _now())
-        with self._explained("write"), self._transaction():
+        with self._explained("write"), self._writing():
             self._db.execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?)", row)
 
     def read(
@@ -136,14 +128,35 @@ class UtilityStore:
         A coalition that is known already only gets the metrics that it lacks, and those only if the others agree.
         """
         now, given = _now(), list(outcomes)
-        rows = [
-            (game_id, f"{mask:x}", replicate, metrics_text(mask, o), o.backend, o.device, o.seconds, now)
-            for mask, o in given
-        ]
-        with self._explained("write"), self._transaction():
-            inserted = self._db.executemany("INSERT OR IGNORE INTO outcomes VALUES (?,?,?,?,?,?,?,?)", rows)
-            if inserted.rowcount < len(rows):
-                _added.insert(self._db, self._further(game_id, given, replicate, now))
+        rows = [row_of(game_id, mask, replicate, outcome, now) for mask, outcome in given]
+        with self._explained("write"):
+            with self._writing():
+                inserted = self._db.executemany(
+                    "INSERT OR IGNORE INTO outcomes VALUES (?,?,?,?,?,?,?,?,?)", rows
+                )
+                if inserted.rowcount < len(rows):
+                    _added.insert(self._db, self._further(game_id, given, replicate, now))
+                _claims.finish(self._db, game_id, [f"{mask:x}" for mask, _ in given], replicate)
+            if time.monotonic() - self._copied >= _CHECKPOINT_SECONDS:
+                self._db.execute("PRAGMA main.wal_checkpoint(PASSIVE)")
+                self._copied = time.monotonic()
+
+    def claim(
+        self, game_id: str, masks: Sequence[int], replicate: int, owner: str, seconds: float
+    ) -> list[int]:
+        """Claims coalitions for this owner, as far as nobody else is at them; see `Claiming`."""
+        with self._explained("write"), self._writing(lasting=False):
+            return _claims.claim(self._db, game_id, masks, replicate, owner, seconds)
+
+    def renew(self, owner: str, seconds: float) -> None:
+        """Prolongs all claims of an owner; from any thread."""
+        with self._explained("write"), closing(sqlite3.connect(self.path, LOCK_SECONDS)) as own, own:
+            _claims.renew(own, owner, seconds)
+
+    def release(self, owner: str) -> None:
+        """Ends all claims of an owner."""
+        with self._explained("write"), self._writing(lasting=False):
+            _claims.release(self._db, owner)
 
     def games(self) -> list[StoredGame]:
         """All games, oldest first."""
@@ -152,10 +165,12 @@ class UtilityStore:
             "LEFT JOIN outcomes o ON o.game_id = g.game_id GROUP BY g.game_id ORDER BY g.created, g.game_id"
         )
         with self._explained("read"):
-            return [
-                StoredGame(id_, n, coalitions, outcomes, created, as_object(text))
-                for id_, n, coalitions, outcomes, created, text in self._db.execute(query)
-            ]
+            found = []
+            for id_, n, coalitions, outcomes, created, text in self._db.execute(query):
+                if wrong := game_problem(n, text):
+                    raise ValueError(f"{id_}: {wrong}")
+                found.append(StoredGame(id_, n, coalitions, outcomes, created, as_object(text)))
+            return found
 
     def game(self, prefix: str) -> StoredGame:
         """The game with this id, or the one whose id begins so."""
@@ -172,59 +187,40 @@ class UtilityStore:
 
     def rows(self, game_id: str) -> Iterator[dict[str, Any]]:
         """Every stored row of a game as plain data, provenance included."""
-        names = _ROW_COLUMNS.split(", ")
-        query = f"SELECT {_ROW_COLUMNS} FROM outcomes WHERE game_id=? ORDER BY length(mask), mask, replicate"
+        order = "ORDER BY length(mask), mask, replicate"
         with self._explained("read"):
             added: dict[tuple[str, int], dict[str, float]] = {}
             for metric in _added.read(self._db, game_id):
                 added.setdefault((metric.mask, metric.replicate), {})[metric.name] = metric.value
-            for row in self._db.execute(query, (game_id,)):
-                metrics = _added.extended(as_object(row[3]), added.get((row[1], row[2]), {}))
-                yield dict(zip(names, row, strict=True)) | {"metrics": metrics}
+            query = f"SELECT {row_columns(self._db)} FROM outcomes WHERE game_id=? {order}"
+            for row in map(checked, self._db.execute(query, (game_id,))):
+                further = added.get((row["mask"], row["replicate"]), {})
+                yield row | {"metrics": _added.extended(as_object(row["metrics"]), further)}
 
     def verify(self) -> list[str]:
         """Everything that is wrong with the file; an empty list when nothing is."""
-        problems: list[str] = []
-        try:
-            for (line,) in self._db.execute("PRAGMA integrity_check(20)"):
-                if line != "ok":
-                    problems.append(f"SQLite: {line}")
-            sizes = {}
-            for game_id, n, description in self._db.execute("SELECT game_id, n, description FROM games"):
-                sizes[game_id] = n
-                try:
-                    as_object(description)
-                except (TypeError, ValueError):
-                    problems.append(f"{game_id}: its description cannot be read")
-            for row in self._db.execute("SELECT game_id, mask, replicate, metrics FROM outcomes"):
-                wrong = row_problem(row[1], row[3], sizes.get(row[0]))
-                if wrong:
-                    problems.append(f"{row[0]} / {row[1]} / {row[2]}: {wrong}")
-            problems += _added.problems(self._db)
-        except sqlite3.Error as error:  # the rest cannot be read, which is a finding, not a failure
-            problems.append(f"SQLite: {error}")
-        return problems
+        return list(problems(self._db, self.path, self._without_log))
 
     def merge(self, other: str | PathLike[str]) -> MergeReport:
         """Adds everything from another store. Where both know a coalition, this one's numbers stay."""
         if Path(other).exists() and self.path.samefile(other):
             raise StoreError(f"{other} is the store itself; name another one to merge.")
         with UtilityStore(other, create=False) as source:
-            problems = source.verify()
-            if problems:
-                raise StoreError(f"{other} is damaged and was not merged: {problems[0]}.")
+            wrong = source.verify()
+            if wrong:
+                raise StoreError(f"{other} is damaged and was not merged: {wrong[0]}.")
         with self._explained("merge"):
             self._db.execute("ATTACH DATABASE ? AS other", (str(other),))
             try:
-                with self._transaction():
+                with self._writing():
                     return merge_attached(self._db, _now())
             finally:
                 self._db.execute("DETACH DATABASE other")
 
     def _read(self, game_id: str, replicate: int, keys: Sequence[str] | None = None) -> dict[int, Outcome]:
-        query = "SELECT mask, metrics, seconds, backend, device FROM outcomes WHERE game_id=? AND replicate=?"
+        query = f"SELECT {row_columns(self._db)} FROM outcomes WHERE game_id=? AND replicate=?"
         some = "" if keys is None else f" AND mask IN ({','.join('?' * len(keys))})"
-        stored = outcomes_of(self._db.execute(query + some, (game_id, replicate, *(keys or ()))))
+        stored = dict(map(outcome_of, self._db.execute(query + some, (game_id, replicate, *(keys or ())))))
         for metric in _added.read(self._db, game_id, replicate, keys):
             mask = int(metric.mask, 16)
             if mask in stored:
@@ -237,6 +233,9 @@ class UtilityStore:
     ) -> list[AddedMetric]:
         """Metrics of these outcomes that the rows which are there lack, where the two agree in the others."""
         stored = self.read(game_id, [mask for mask, _ in given], replicate)
+        for mask, _ in given:
+            if mask not in stored:
+                raise ValueError(f"{game_id} / {mask:x} / {replicate}: it is there and cannot be found")
         return [
             AddedMetric(game_id, replicate, f"{mask:x}", name, float(number), now)
             for mask, outcome in given
@@ -246,35 +245,34 @@ class UtilityStore:
             if name not in stored[mask].metrics
         ]
 
-    def _prepare(self) -> None:
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, _SCHEMA_VERSION):
+    def _prepare(self, had_log: bool) -> None:
+        version = version_of(self._db)
+        if version not in (0, *range(OLDEST, VERSION + 1)):
             raise StoreError(
-                f"{self.path} has store format {version}; this version of fedvalue reads "
-                f"{_SCHEMA_VERSION}. Use the version that wrote it, or another file."
+                f"{self.path} has store format {version}; this version of fedvalue reads up to "
+                f"{VERSION}. Use the version that wrote it, or another file."
             )
-        if version == 0:  # the header reaches the file itself, before any write-ahead log exists
-            self._db.executescript(_SCHEMA)
-        self._enter_wal_mode()
-        # FULL: an outcome that was reported as kept survives a power cut, not only a crash.
-        self._db.execute("PRAGMA synchronous = FULL")
-
-    def _enter_wal_mode(self) -> None:
-        """SQLite does not wait for other processes when it changes the mode, so this does."""
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                self._db.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
+        if version == 0:
+            create(self._db)
+        wrong = next(schema_problems(self._db), None)
+        if wrong:
+            raise StoreError(
+                f"{self.path} is not a sound store: {wrong}. It was not changed; restore it from a copy."
+            )
+        # Earlier releases left the header as it is while the store is in use.
+        self._without_log = version >= VERSION and lacks_log(self._db, had_log)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _writing(self, *, lasting: bool = True) -> Iterator[None]:
+        """A transaction. What is `lasting` survives a power cut, not only a crash, once it is reported as kept."""
+        if not self._writes:
+            enter_log_mode(self._db)
+            self._writes = True
+        self._db.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            if version_of(self._db) < VERSION:
+                upgrade(self._db)
             yield
             self._db.execute("COMMIT")
         except BaseException:
@@ -291,8 +289,8 @@ class UtilityStore:
             raise StoreError(f"Could not {doing} the store {self.path}: {_advice(text)} ({text}).") from error
         except ValueError as error:
             raise StoreError(
-                f"Could not {doing} the store {self.path}: a row is damaged ({error}). "
-                "`fedvalue store verify` lists what is wrong."
+                f"Could not {doing} the store {self.path}: a row is damaged or was altered ({error}). Restore the file "
+                "from a copy, or use another store; `fedvalue store verify` lists all that is wrong."
             ) from error
 
 

@@ -1,0 +1,89 @@
+"""The tables of a store: how they are made, brought up to date, and recognised."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from fedvalue.store._file import APPLICATION_ID
+from fedvalue.store._rows import COLUMNS, UNSIGNED
+
+__all__ = ["ADDED", "CLAIMS", "OLDEST", "VERSION", "create", "schema_problems", "upgrade", "version_of"]
+
+OLDEST, VERSION = 1, 2  # 2: a checksum in every row, and claims
+ADDED, CLAIMS = "added_metrics", "claims"
+
+_CLAIMS = f"""
+CREATE TABLE IF NOT EXISTS {CLAIMS} (
+    game_id TEXT NOT NULL, replicate INTEGER NOT NULL, mask TEXT NOT NULL, owner TEXT NOT NULL, until REAL NOT NULL,
+    PRIMARY KEY (game_id, replicate, mask)
+) WITHOUT ROWID
+"""
+_CREATE = f"""
+BEGIN IMMEDIATE;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {VERSION};
+CREATE TABLE IF NOT EXISTS games (
+    game_id TEXT PRIMARY KEY, n INTEGER NOT NULL, description TEXT NOT NULL, created TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS outcomes (
+    game_id TEXT NOT NULL, mask TEXT NOT NULL, replicate INTEGER NOT NULL, metrics TEXT NOT NULL,
+    backend TEXT NOT NULL, device TEXT NOT NULL, seconds REAL NOT NULL, created TEXT NOT NULL,
+    checksum TEXT NOT NULL,
+    PRIMARY KEY (game_id, mask, replicate)
+) WITHOUT ROWID;
+{_CLAIMS};
+COMMIT;
+"""
+_EXPECTED = {
+    "games": ("game_id", "n", "description", "created"),
+    "outcomes": (*COLUMNS, "checksum"),
+    ADDED: ("game_id", "replicate", "mask", "name", "value", "created", "checksum"),
+    CLAIMS: ("game_id", "replicate", "mask", "owner", "until"),
+}
+_ALWAYS = ("games", "outcomes")
+
+
+def version_of(db: sqlite3.Connection) -> int:
+    """The format of a store; 0 for an empty file."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def create(db: sqlite3.Connection) -> None:
+    """Makes a store of an empty file."""
+    db.executescript(_CREATE)
+
+
+def upgrade(db: sqlite3.Connection) -> None:
+    """Brings an older store up to date, within the caller's transaction. Its rows stay as they are, without checksums."""
+    for table in ("outcomes", ADDED):
+        if _columns(db, table):
+            db.execute(f"ALTER TABLE {table} ADD COLUMN checksum TEXT NOT NULL DEFAULT '{UNSIGNED}'")
+    db.execute(_CLAIMS)
+    db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def schema_problems(db: sqlite3.Connection) -> Iterator[str]:
+    """What no store has: views, triggers, indexes, tables with other columns."""
+    old = version_of(db) < VERSION
+    kinds = dict(db.execute("SELECT name, type FROM main.sqlite_master"))
+    for name, kind in kinds.items():
+        if kind != "table" or (name in _EXPECTED and _is_virtual(db, name)):
+            yield f"it has {'an' if kind == 'index' else 'a'} {kind} {name!r}, which no store has"
+    for table, columns in _EXPECTED.items():
+        expected = columns[:-1] if old and columns[-1] == "checksum" else columns
+        if table not in kinds:
+            if table in _ALWAYS:
+                yield f"its table {table!r} is missing"
+        elif kinds[table] == "table" and _columns(db, table) != expected:
+            yield f"its table {table!r} has other columns than those of a store"
+
+
+def _columns(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    found = db.execute(f"PRAGMA main.table_xinfo({table})").fetchall()
+    return tuple(f"{name} (generated)" if hidden else name for _, name, *_, hidden in found)
+
+
+def _is_virtual(db: sqlite3.Connection, table: str) -> bool:
+    ((text,),) = db.execute("SELECT sql FROM main.sqlite_master WHERE name=?", (table,))
+    return not str(text).upper().startswith("CREATE TABLE")

@@ -1,0 +1,57 @@
+"""Everything that can be wrong with the file of a store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedvalue.store import _added
+from fedvalue.store._file import log_of
+from fedvalue.store._rows import COLUMNS, UNSIGNED, as_object, row_problem
+from fedvalue.store._schema import VERSION, schema_problems, version_of
+
+__all__ = ["game_problem", "problems", "row_columns"]
+
+
+def row_columns(db: sqlite3.Connection) -> str:
+    """What to select for a row: stores of earlier releases have no checksums."""
+    return ", ".join((*COLUMNS, "checksum" if version_of(db) >= VERSION else f"'{UNSIGNED}'"))
+
+
+def problems(db: sqlite3.Connection, path: Path, without_log: bool) -> Iterator[str]:
+    """What is wrong, in words, as far as the file can be read."""
+    if without_log:
+        yield (
+            f"{log_of(path).name} is missing: the store was copied while it was in use, without that file, and lacks "
+            "what was stored last. Copy both, or copy it when no run uses it"
+        )
+    try:
+        for (line,) in db.execute("PRAGMA integrity_check(20)"):
+            if line != "ok":
+                yield f"SQLite: {line}"
+        yield from schema_problems(db)
+        sizes = {}
+        for game_id, n, description in db.execute("SELECT game_id, n, description FROM games"):
+            sizes[game_id] = n if isinstance(n, int) else 0
+            if wrong := game_problem(n, description):
+                yield f"{game_id}: {wrong}"
+        for row in db.execute(f"SELECT {row_columns(db)} FROM outcomes"):
+            registered = row[0] in sizes
+            wrong = row_problem(row, sizes[row[0]]) if registered else "its game is not registered"
+            if wrong:
+                yield f"{row[0]} / {row[1]} / {row[2]}: {wrong}"
+        yield from _added.problems(db)
+    except sqlite3.Error as error:  # the rest cannot be read, which is a finding, not a failure
+        yield f"SQLite: {error}"
+
+
+def game_problem(n: object, description: str) -> str | None:
+    """What is wrong with the entry of a game."""
+    if not isinstance(n, int) or not 1 <= n <= 1_000_000:
+        return f"its number of clients cannot be. Got {n!r}"
+    try:
+        as_object(description)
+    except (ValueError, RecursionError):
+        return "its description cannot be read"
+    return None
