@@ -1,6 +1,6 @@
 """Games: v(S) for lists of coalitions, from a table, a function, or federated training."""
 
-from fedvalue.games._base import Game, Measured, Priced, Staged, Traceable, client_names
+from fedvalue.games._base import Game, Measured, Priced, Sharing, Staged, Traceable, client_names
 from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import completed, lacking, lacks_metric
@@ -16,6 +16,7 @@ __all__ = [
     "Measured",
     "Priced",
     "RestrictedGame",
+    "Sharing",
     "Staged",
     "TableGame",
     "Traceable",

@@ -12,9 +12,10 @@ from typing import Protocol, runtime_checkable
 
 from fedvalue.errors import GameError
 from fedvalue.outcome import Outcome
+from fedvalue.trainers import Claim
 from fedvalue.training import TraceGames
 
-__all__ = ["Game", "Measured", "Priced", "Staged", "Traceable", "client_names"]
+__all__ = ["Game", "Measured", "Priced", "Sharing", "Staged", "Traceable", "client_names"]
 
 
 class Game(Protocol):
@@ -60,6 +61,17 @@ class Staged(Protocol):
     """A game that can say what it is doing between two finished coalitions."""
 
     def follow(self, on_stage: Callable[[str], None]) -> None: ...
+
+
+class Sharing(Protocol):
+    """A game that asks before it begins on coalitions, so that several processes can share the work.
+
+    It evaluates those that `claim` gives back. A run recognises it by that argument.
+    """
+
+    def evaluate(
+        self, masks: Sequence[int], replicate: int = 0, claim: Claim = list
+    ) -> Iterator[tuple[int, Outcome]]: ...
 
 
 @runtime_checkable

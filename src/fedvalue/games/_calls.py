@@ -19,11 +19,13 @@ from typing import Any, TypeAlias
 
 from fedvalue._text import shortened
 from fedvalue.coalitions import members
+from fedvalue.trainers import Claim
 
 __all__ = ["Agenda", "Call", "Failed", "Failure", "Replied", "Reply", "call", "calls_here", "failure"]
 
 # A call that takes longer than this is not widened: what a killed process loses stays this small.
 _SHORT_CALL_SECONDS = 0.01
+_CLAIMED_SECONDS, _CLAIMED_AT_ONCE = 0.2, 256
 _LONGEST_TEXT = 400  # of what a function raised or returned: it may print a whole data set
 _MOST_FRAMES = 6
 _ONE_BY_ONE = "It was given a list of coalitions; for a function that takes one of them say batch=False"
@@ -74,27 +76,46 @@ Replied: TypeAlias = "tuple[Call, Reply, float]"
 
 
 class Agenda:
-    """The coalitions still to be called for. `width` is how many go into a call; None: as calls turn out."""
+    """The coalitions still to be called for. `width` is how many go into a call; None: as calls turn out.
 
-    def __init__(self, masks: Sequence[int], width: int | None, retries: int) -> None:
+    `claim` is asked some time ahead which of the next ones are left to this process.
+    """
+
+    def __init__(
+        self, masks: Sequence[int], width: int | None, retries: int, claim: Claim = list
+    ) -> None:
         self.masks = masks
         self.adapts = width is None
         self.width = width or 1
         self.retries = retries
+        self.claim = claim
+        self.claimed: deque[int] = deque()
         self.begun = 0
         self.again: deque[Call] = deque()
         self.failed: list[Failed] = []
+        self.seconds: float | None = None  # what one of them took
 
     def next(self) -> Call | None:
         """The next call; None where there is nothing to do now. After a failure nothing new begins."""
         if self.again:
             return self.again.popleft()
-        masks = () if self.failed else tuple(map(int, self.masks[self.begun : self.begun + self.width]))
-        self.begun += len(masks)
+        if self.failed:
+            return None
+        while len(self.claimed) < self.width and self.begun < len(self.masks):
+            wanted = list(map(int, self.masks[self.begun : self.begun + self._ahead()]))
+            self.begun += len(wanted)
+            self.claimed.extend(self.claim(wanted))
+        masks = tuple(self.claimed.popleft() for _ in range(min(self.width, len(self.claimed))))
         return Call(masks, timeouts=1 if self.adapts else len(masks)) if masks else None
+
+    def _ahead(self) -> int:
+        """How many to claim at once: those of one call, or of a moment."""
+        in_a_moment = 0.0 if self.seconds is None else _CLAIMED_SECONDS / max(self.seconds, 1e-9)
+        return max(self.width, int(min(in_a_moment, _CLAIMED_AT_ONCE)))
 
     def settle(self, done: Call, reply: Reply, seconds: float) -> list[tuple[int, float]]:
         """The utilities that a call gave; its failures are tried again, or final."""
+        self.seconds = seconds / len(done.masks)
         if self.adapts:
             self.width = self.width * 2 if seconds < _SHORT_CALL_SECONDS else max(1, self.width // 2)
         if isinstance(reply, Failure) and len(done.masks) > 1 and not reply.hopeless:

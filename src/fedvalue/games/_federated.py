@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from fedvalue.learners.metrics import MetricLike, count_by, measuring
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
-from fedvalue.trainers import Staged, Trainer, make_trainer
+from fedvalue.trainers import Claim, Sharing, Staged, Trainer, make_trainer, takes_claims
 from fedvalue.training import (
     Doubtful,
     Learner,
@@ -118,8 +118,13 @@ class FederatedGame:
             )
         return value if self.higher_is_better else -value
 
-    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
-        """Trains the coalitions; one whose training diverged is refused when the others are done."""
+    def evaluate(
+        self, masks: Sequence[int], replicate: int = 0, claim: Claim = list
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Trains the coalitions; one whose training diverged is refused when the others are done.
+
+        Only those that `claim` leaves to this process: asked wave by wave, or at once if the trainer cannot.
+        """
         training = self.training.replicate(replicate)
         if (
             not self._tried
@@ -127,7 +132,13 @@ class FederatedGame:
             for _ in self.trainer.train(self.scenario, self._measuring, training, [0]):
                 self._tried = True
         diverged: list[int] = []
-        for mask, outcome in self.trainer.train(self.scenario, self._measuring, training, masks):
+        given = (self.scenario, self._measuring, training)
+        found = (
+            cast(Sharing, self.trainer).train(*given, masks, claim)
+            if takes_claims(self.trainer.train)
+            else self.trainer.train(*given, claim(masks))
+        )
+        for mask, outcome in found:
             if all(math.isfinite(value) for value in outcome.metrics.values()):
                 yield mask, outcome
             else:

@@ -16,6 +16,7 @@ from fedvalue.games._base import client_names
 from fedvalue.games._calls import Agenda, Failed, Replied, calls_here
 from fedvalue.outcome import UTILITY, Outcome
 from fedvalue.store import fingerprint
+from fedvalue.trainers import Claim
 
 __all__ = ["FunctionGame"]
 
@@ -85,12 +86,17 @@ class FunctionGame:
         """The number that the function returned."""
         return outcome.metrics[UTILITY]
 
-    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
-        """Calls the function, and yields each utility as soon as the call that gave it returns."""
+    def evaluate(
+        self, masks: Sequence[int], replicate: int = 0, claim: Claim = list
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Calls the function, and yields each utility as soon as the call that gave it returns.
+
+        Only for those coalitions that `claim`, which is asked shortly before, leaves to this process.
+        """
         in_workers = self.jobs > 1 or self.timeout is not None
         # A worker has one coalition at a time where it can: only that one is lost with it.
         alone = not self.batch and (in_workers or self.chunk is None)
-        agenda = Agenda(masks, 1 if alone else self.chunk, self.retries)
+        agenda = Agenda(masks, 1 if alone else self.chunk, self.retries, claim)
         replies = (
             self._in_workers(agenda, replicate) if in_workers else calls_here(self.fn, self.batch, agenda)
         )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue._text import plural
 from fedvalue.coalitions import members
-from fedvalue.errors import GameError, UtilityError
-from fedvalue.games import Game, Staged, TableGame, completed, lacking, lacks_metric
+from fedvalue.errors import GameError, StoreError, UtilityError
+from fedvalue.games import Game, Sharing, Staged, TableGame, completed, lacking, lacks_metric
 from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.run._observers import Evaluation, Observers
-from fedvalue.store import Store, register
+from fedvalue.run._shift import Shift
+from fedvalue.store import Claiming, Store, register
+from fedvalue.trainers import takes_claims
 
 __all__ = ["Ledger"]
 
@@ -135,7 +139,9 @@ class Ledger:
         """An outcome that came about otherwise: known and stored from now on, unless there already was one."""
         if self.store is not None:
             self.store.append(self.game.id, [(mask, outcome)])
-            stored = self.store.read(self.game.id, [mask])[mask]
+            stored = self.store.read(self.game.id, [mask]).get(mask)
+            if stored is None:
+                raise StoreError(f"The store does not give back coalition {members(mask)}, which was just stored.")
             outcome = outcome if lacks_metric(self.game, stored) else stored
         if mask not in self.known[0]:
             self._remember(mask, outcome, 0)
@@ -149,15 +155,70 @@ class Ledger:
 
     def _evaluate(self, missing: list[int], replicate: int, incomplete: Mapping[int, Outcome]) -> None:
         """Evaluates and stores; what is in the store, but incomplete, must come to the same again."""
-        known = self.known[replicate]
         done_before = sum(map(len, self.known))
         total = done_before + len(missing) * (self.game.replicates - replicate)
+        self.observers.on_ask(done_before, total)
+        if isinstance(self.store, Claiming) and takes_claims(self.game.evaluate):
+            self._share(missing, replicate, incomplete, total)
+        else:
+            outcomes = self.game.evaluate(missing, replicate)
+            self._take_in(outcomes, missing, replicate, incomplete, total)
+
+    def _share(
+        self, missing: list[int], replicate: int, incomplete: Mapping[int, Outcome], total: int
+    ) -> None:
+        """Evaluates what no other process is at, and waits for what others are at, or takes over from them."""
+        store, game = self.store, cast(Sharing, self.game)
+        assert store is not None
+        assert isinstance(store, Claiming)
+        with Shift(store) as shift:
+            mine: list[int] = []
+
+            def claim(masks: Sequence[int]) -> list[int]:
+                free = shift.claim(self.game.id, masks, replicate)
+                read(free)  # it may have been finished since this run looked
+                left = [mask for mask in free if mask not in self.known[replicate]]
+                mine.extend(left)
+                return left
+
+            def read(masks: Sequence[int]) -> None:
+                for mask, outcome in store.read(self.game.id, masks, replicate).items():
+                    if not lacks_metric(self.game, outcome):
+                        self._remember(mask, outcome, replicate)
+                        self._tell(mask, outcome, replicate, total, reused=True)
+                        shift.moved()
+
+            outcomes = game.evaluate(missing, replicate, claim)
+            self._take_in(outcomes, mine, replicate, incomplete, total, shift)
+            while left := [mask for mask in missing if mask not in self.known[replicate]]:
+                read(left)
+                mine.clear()
+                left = claim([mask for mask in left if mask not in self.known[replicate]])
+                if left:
+                    outcomes = game.evaluate(left, replicate)
+                    self._take_in(outcomes, left, replicate, incomplete, total, shift)
+                elif elsewhere := sum(mask not in self.known[replicate] for mask in missing):
+                    coalitions = plural(elsewhere, "coalition")
+                    self.observers.on_stage(f"waiting for {coalitions} that another process is at")
+                    shift.wait()
+
+    def _take_in(
+        self,
+        outcomes: Iterator[tuple[int, Outcome]],
+        asked: Sequence[int],
+        replicate: int,
+        incomplete: Mapping[int, Outcome],
+        total: int,
+        shift: Shift | None = None,
+    ) -> None:
+        """Keeps outcomes as they come; all that were asked for must."""
+        known = self.known[replicate]
         unwritten: list[tuple[int, Outcome]] = []
         written = time.monotonic()
-        self.observers.on_ask(done_before, total)
-        outcomes = self.game.evaluate(missing, replicate)
         try:
             for mask, outcome in outcomes:
+                if shift is not None:
+                    shift.moved()
                 if mask in incomplete:
                     outcome = completed(self.game, mask, incomplete[mask], outcome)
                 self._remember(mask, outcome, replicate)
@@ -173,7 +234,7 @@ class Ledger:
                 self.store.append(self.game.id, unwritten, replicate)
             if isinstance(outcomes, Generator):
                 outcomes.close()  # ends worker processes now, not when the generator is collected
-        lost = [mask for mask in missing if mask not in known]
+        lost = [mask for mask in asked if mask not in known]
         if lost:
             raise UtilityError(
                 f"The game returned nothing for {len(lost)} coalitions, the first {members(lost[0])}.",

@@ -7,20 +7,23 @@ from typing import Any, cast
 
 from fedvalue._checks import did_you_mean
 from fedvalue.errors import InputError
-from fedvalue.trainers._base import Closing, Located, Staged, Trainer
+from fedvalue.trainers._base import Claim, Closing, Located, Sharing, Staged, Trainer, takes_claims
 from fedvalue.trainers._local import LocalTrainer, choose_device
 from fedvalue.trainers._speed import seconds_per_pass
 
 __all__ = [
     "TRAINERS",
+    "Claim",
     "Closing",
     "LocalTrainer",
     "Located",
+    "Sharing",
     "Staged",
     "Trainer",
     "choose_device",
     "make_trainer",
     "seconds_per_pass",
+    "takes_claims",
 ]
 
 TRAINERS: dict[str, str] = {

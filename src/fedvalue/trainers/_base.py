@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from inspect import signature
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.training import Learner, Trace, Training
 
-__all__ = ["Closing", "Located", "Staged", "Trainer"]
+__all__ = ["Claim", "Closing", "Located", "Sharing", "Staged", "Trainer", "takes_claims"]
+
+Claim: TypeAlias = Callable[[Sequence[int]], Sequence[int]]
+"""Of coalitions that are to be begun, those that no other process is at: they are left to this one."""
 
 
 class Trainer(Protocol):
@@ -23,6 +27,19 @@ class Trainer(Protocol):
 
 
 # What only some trainers can do.
+
+
+class Sharing(Protocol):
+    """A trainer that asks before it begins on coalitions, so that several processes can share the work."""
+
+    def train(
+        self,
+        scenario: Scenario,
+        learner: Learner,
+        training: Training,
+        masks: Sequence[int],
+        claim: Claim = list,
+    ) -> Iterator[tuple[int, Outcome]]: ...
 
 
 @runtime_checkable
@@ -47,3 +64,12 @@ class Located(Protocol):
 
     @property
     def where(self) -> str: ...
+
+
+def takes_claims(method: Callable[..., object]) -> bool:
+    """Whether a method (`train` of a trainer, `evaluate` of a game) has the argument `claim`.
+
+    >>> takes_claims(lambda masks, claim=list: None), takes_claims(lambda masks: None)
+    (True, False)
+    """
+    return "claim" in signature(method).parameters

@@ -15,6 +15,7 @@ from fedvalue.errors import InputError, UtilityError
 from fedvalue.learners.metrics import measuring
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
+from fedvalue.trainers._base import Claim
 from fedvalue.training import (
     CHECKPOINT_SECONDS,
     AveragingSession,
@@ -88,22 +89,16 @@ class LocalTrainer:
         self._opening = Lock()
 
     def train(
-        self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
-    ) -> Iterator[tuple[int, Outcome]]:
-        """Yields every coalition with its metrics, as soon as its wave is finished."""
-        return self.train_claimed(scenario, learner, training, masks, list)
-
-    def train_claimed(
         self,
         scenario: Scenario,
         learner: Learner,
         training: Training,
         masks: Sequence[int],
-        claim: Callable[[Sequence[int]], Sequence[int]],
+        claim: Claim = list,
     ) -> Iterator[tuple[int, Outcome]]:
-        """The same for those coalitions that `claim`, which is asked before each wave, leaves to this process.
+        """Yields every coalition with its metrics, as soon as its wave is finished.
 
-        A model that cannot be measured, by a metric of the user's own, is complained about when the others are done.
+        `claim` is asked before each wave which of its coalitions are left to this process. A model that cannot be measured, by a metric of the user's own, is complained about when the others are done.
         """
         self._warm_up(scenario, learner, training)
         began = time.perf_counter()
