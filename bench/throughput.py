@@ -2,6 +2,7 @@
 
     python bench/throughput.py --data-dir DATA                 # MLP and CNN on this machine's CPU
     python bench/throughput.py --data-dir DATA --device cuda   # all 1,024 coalitions on an accelerator
+    python bench/throughput.py --data-dir DATA --checkpoint    # what it costs to store trainings as they finish
 
 The paper's setting: ten clients of MNIST with 2,710 samples each; MLP 4 rounds × 4 epochs, CNN 2 × 2, Adam,
 batches of 64. The plain loop is what one would write first: for each coalition, round and client, an
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import math
 import resource
 import time
 
@@ -138,6 +140,26 @@ def evaluation_seconds(session, models: int = 8) -> tuple[float, float]:
     return seconds[0], seconds[1]
 
 
+def measure_checkpoints(scenario: Scenario, model: str, masks: list[int], device: str, seconds: float) -> None:
+    """The same trainings in waves bounded by memory alone, and by time as well; in turns, the faster of two each."""
+    learner, taken, found = TorchLearner(model), {}, {}
+    dict(FederatedGame(scenario, learner, Training(rounds=1, epochs=1), device=device).evaluate([1]))
+    for checkpoint in (math.inf, seconds) * 2:
+        game = FederatedGame(scenario, learner, SETTINGS[model], device=device, checkpoint=checkpoint)
+        synchronise(device)
+        began = time.perf_counter()
+        outcomes = dict(game.evaluate(masks))
+        synchronise(device)
+        taken.setdefault(checkpoint, []).append(time.perf_counter() - began)
+        found[checkpoint] = {mask: outcome.metrics for mask, outcome in outcomes.items()}
+    without, bounded = (min(taken[checkpoint]) for checkpoint in (math.inf, seconds))
+    differing = sum(found[math.inf][mask] != found[seconds][mask] for mask in masks)
+    print(
+        f"{model:4s} {len(masks):5d} coalitions  without checkpoints {without:8.2f} s  every {seconds:g} s "
+        f"{bounded:8.2f} s  {bounded / without - 1:+.1%}  outcomes with other bits: {differing}"
+    )
+
+
 def measure_least_squares(n: int = 16) -> None:
     """All 2**n coalitions of a linear regression, by sums of sufficient statistics and solves."""
     scenario = load_scenario("synthetic", clients=n)
@@ -161,6 +183,9 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2710, help="per client")
     parser.add_argument("--test-size", type=int, default=2000)
     parser.add_argument("--sample", type=int, default=8, help="coalitions that the plain loop is timed on")
+    parser.add_argument(
+        "--checkpoint", type=float, nargs="?", const=20.0, help="seconds; compare with and without (20)"
+    )
     arguments = parser.parse_args()
     scenario = load_scenario(
         "mnist",
@@ -170,6 +195,11 @@ def main() -> None:
         data_dir=arguments.data_dir,
     )
     plans = {"ipss": list(next(ipss(10, 32, np.random.default_rng(0)))), "all": list(range(1024))}
+    if arguments.checkpoint:
+        for model in arguments.models.split(","):
+            for plan in arguments.plans.split(","):
+                measure_checkpoints(scenario, model, plans[plan], arguments.device, arguments.checkpoint)
+        return
     if arguments.device == "cpu":
         measure_least_squares()
     for model in arguments.models.split(","):

@@ -120,6 +120,29 @@ class TestResult:
         assert fv.Values.from_dict(json.loads((folder / "values.json").read_text())).method == "loo"
 
 
+    @pytest.mark.parametrize("fails", ["at its start", "on the way"])
+    def test_a_run_that_fails_leaves_earlier_results_as_they_are(
+        self, result: fv.Result, tmp_path: Path, fails: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = result.save(tmp_path / "run")
+        store, files = tmp_path / "other.db", ("values.json", "run.json", "report.html")
+        before = {name: (folder / name).read_bytes() for name in files}
+        if fails == "at its start":
+            store.write_text("not a store")
+        else:
+            monkeypatch.setattr(fv.FederatedGame, "evaluate", lambda *given, **more: 1 / 0)
+        job = fv.Job("digits", **SMALL, method="loo", out=folder, store=store, overwrite=True)
+        with pytest.raises((fv.StoreError, ZeroDivisionError)):
+            job.run()
+        assert {name: (folder / name).read_bytes() for name in files} == before
+        monkeypatch.undo()
+        store.unlink()
+        job.run(report=False)
+        assert json.loads((folder / "values.json").read_text())["method"] == "loo"
+        assert json.loads((folder / "run.json").read_text())["method"] == "loo"
+        assert not (folder / "report.html").exists()  # that of the earlier run
+
+
 class TestPlan:
     def test_a_dry_run_trains_nothing_and_leaves_nothing(self, tmp_path: Path) -> None:
         job = fv.Job("digits", **SMALL, method="ipss", budget=8, out=tmp_path / "run")

@@ -405,7 +405,7 @@ class TestWaves:
         for _ in range(5):
             lengths.append(pace.share() * 0.1)
             pace.took(pace.share(), lengths[-1], wave=True)
-        assert lengths == pytest.approx([1.0, 2.0, 4.0, 5.0, 5.0])
+        assert lengths == pytest.approx([0.5, 1.0, 2.0, 4.0, 5.0])
 
     def test_a_wave_holds_what_its_time_allows(self) -> None:
         work = {1: 1.0, 2: 1.0, 4: 1.0, 3: 2.0, 7: 50.0, 5: 2.0}

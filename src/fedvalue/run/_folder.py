@@ -24,6 +24,7 @@ __all__ = [
     "read_record",
     "read_values",
     "refuse_other_run",
+    "take_over",
 ]
 
 VALUES_FILE, RECORD_FILE, STORE_FILE, REPORT_FILE = "values.json", "run.json", "store.db", "report.html"
@@ -50,31 +51,58 @@ _CALLED = {
 
 
 def enter(out: Path, record: Mapping[str, Any], store: Path | None, overwrite: bool) -> None:
-    """Makes the folder and says in it what is run there; another run's folder is left alone."""
+    """Makes the folder and says in it what is run there.
+
+    Another run's folder is refused, or left as it is until there is something to replace it with: a run that fails
+    costs nobody the results of an earlier one.
+    """
     if not overwrite:
         refuse_other_run(out, record)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if overwrite:
-            for stale in (VALUES_FILE, REPORT_FILE):
-                (out / stale).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
+    if not _holds_other_run(out, record):
+        _write_record(out, record, store)
+
+
+def take_over(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
+    """The values of this run are about to be written: what is there of another one makes way."""
+    if _holds_other_run(out, record):
+        try:
+            for stale in (VALUES_FILE, REPORT_FILE):
+                (out / stale).unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
+        _write_record(out, record, store)
+
+
+def _write_record(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
     seen = None if store is None else _seen_from(out, store)
     write_json(out / RECORD_FILE, {**record, "store": seen})
 
 
 def refuse_other_run(out: Path, record: Mapping[str, Any]) -> None:
     """Raises where the folder holds a run that would have other values."""
-    found = _recorded(out)
-    other = [key for key in _IDENTITY if found is not None and found.get(key) != record[key]]
-    if other or (found is None and (out / VALUES_FILE).exists()):
+    if _holds_other_run(out, record):
+        other = _differences(out, record)
         what = (
             f"another run (it differs in {', '.join(dict.fromkeys(_CALLED.get(key, key) for key in other))})"
             if other
             else f"a {VALUES_FILE} of unknown origin"
         )
         raise InputError(f"{out} holds {what}. Choose another folder, or overwrite it (--overwrite).")
+
+
+def _holds_other_run(out: Path, record: Mapping[str, Any]) -> bool:
+    unknown = (out / VALUES_FILE).exists() and _recorded(out) is None
+    return unknown or bool(_differences(out, record))
+
+
+def _differences(out: Path, record: Mapping[str, Any]) -> list[str]:
+    """In what the run in the folder differs from this one."""
+    found = _recorded(out)
+    return [key for key in _IDENTITY if found is not None and found.get(key) != record[key]]
 
 
 def read_values(path: Path) -> Values:

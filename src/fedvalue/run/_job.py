@@ -14,7 +14,7 @@ from fedvalue._checks import did_you_mean
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.learners.metrics import MetricLike
-from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run
+from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run, take_over
 from fedvalue.run._methods import MethodLike, as_method
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
 from fedvalue.run._prepare import Prepared, plain, prepare, record_of
@@ -152,6 +152,7 @@ class Job:
             )
         result = Result(self, values, meter.outcomes, frozenset(meter.fresh))
         if self.out is not None:
+            take_over(Path(self.out), self.record(), path)
             result.write_values(self.out)
             if report:
                 result.report(Path(self.out) / REPORT_FILE)

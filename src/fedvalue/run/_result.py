@@ -12,7 +12,7 @@ from fedvalue._files import write_file, write_json
 from fedvalue.audit import Audit, audit
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
-from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter
+from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
@@ -112,6 +112,7 @@ class Result:
         enter(out, self.job.record(), store, overwrite)
         if self.job.store_path is None:
             self._keep(store)
+        take_over(out, self.job.record(), store)
         self.write_values(out)
         self.report(out / REPORT_FILE)
         return out

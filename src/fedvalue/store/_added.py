@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fedvalue.outcome import LARGEST
 from fedvalue.store._rows import UNSIGNED, checksum
 from fedvalue.store._schema import ADDED as TABLE
-from fedvalue.store._schema import VERSION
+from fedvalue.store._schema import VERSION, version_of
 
 __all__ = ["TABLE", "AddedMetric", "columns", "extended", "insert", "make_table", "problems", "read", "table_exists"]
 
@@ -76,7 +76,7 @@ def read(
 
 def columns(db: sqlite3.Connection, schema: str = "main") -> str:
     """What to select: stores of earlier releases have no checksums."""
-    signed = db.execute(f"PRAGMA {schema}.user_version").fetchone()[0] >= VERSION
+    signed = version_of(db, schema) >= VERSION
     return ", ".join((*AddedMetric._fields, "checksum" if signed else f"'{UNSIGNED}'"))
 
 

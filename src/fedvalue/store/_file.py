@@ -13,9 +13,9 @@ from fedvalue.errors import StoreError
 __all__ = [
     "APPLICATION_ID",
     "LOCK_SECONDS",
-    "close_file",
     "enter_log_mode",
-    "lacks_log",
+    "in_log_mode",
+    "leave_log_mode",
     "log_of",
     "open_file",
 ]
@@ -105,35 +105,22 @@ def enter_log_mode(database: sqlite3.Connection) -> None:
             time.sleep(0.02)
 
 
-def close_file(database: sqlite3.Connection, path: Path) -> None:
-    """Ends a connection; the last one to go leaves everything in one file, whose header then names no log.
-
-    A file whose header names a log that is not there was copied alone, while it was in use.
-    """
-    try:
-        left = _leave_log_mode(database)
-    except sqlite3.Error:  # closed before
-        return
-    finally:
-        database.close()
-    if not left and not log_of(path).exists():  # two went at the same time, each because of the other one
-        with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None)) as last:
-            _leave_log_mode(last)
-
-
-def _leave_log_mode(database: sqlite3.Connection) -> bool:
-    if database.execute("PRAGMA main.journal_mode").fetchone()[0] != "wal":
+def leave_log_mode(database: sqlite3.Connection) -> bool:
+    """Copies the log into the file and removes it; False where somebody else has the file open."""
+    if not in_log_mode(database):
         return True
     try:
         database.execute("PRAGMA busy_timeout = 0")
         return bool(database.execute("PRAGMA main.journal_mode = DELETE").fetchone()[0] == "delete")
-    except sqlite3.OperationalError:  # somebody else has it open
+    except sqlite3.OperationalError:
         return False
+    finally:
+        database.execute(f"PRAGMA busy_timeout = {LOCK_SECONDS * 1000:.0f}")
 
 
-def lacks_log(database: sqlite3.Connection, had_log: bool) -> bool:
-    """Whether the file that was just opened names a log that was not there."""
-    return not had_log and database.execute("PRAGMA main.journal_mode").fetchone()[0] == "wal"
+def in_log_mode(database: sqlite3.Connection) -> bool:
+    """Whether the header of the file says that there is a log."""
+    return bool(database.execute("PRAGMA main.journal_mode").fetchone()[0] == "wal")
 
 
 def log_of(path: Path) -> Path:

@@ -10,7 +10,7 @@ from fedvalue._text import count, plural
 from fedvalue.store import _added
 from fedvalue.store._added import TABLE, AddedMetric
 from fedvalue.store._rows import COLUMNS, UNSIGNED, as_object
-from fedvalue.store._schema import VERSION
+from fedvalue.store._schema import VERSION, version_of
 
 __all__ = ["MergeReport", "merge_attached"]
 
@@ -69,7 +69,7 @@ def merge_attached(db: sqlite3.Connection, now: str) -> MergeReport:
             further += [AddedMetric._make((*key, name, theirs[name], now)) for name in new]
     _added.insert(db, further)
     db.execute("INSERT OR IGNORE INTO main.games SELECT * FROM other.games")
-    columns = ", ".join((*COLUMNS, "checksum" if _signed(db) else f"'{UNSIGNED}'"))
+    columns = ", ".join((*COLUMNS, "checksum" if version_of(db, "other") >= VERSION else f"'{UNSIGNED}'"))
     added = db.execute(f"INSERT OR IGNORE INTO main.outcomes SELECT {columns} FROM other.outcomes")
     return MergeReport(added.rowcount, present, tuple(conflicts), extended)
 
@@ -82,7 +82,3 @@ def _by_key(db: sqlite3.Connection, schema: str) -> dict[tuple[object, ...], dic
             found.setdefault(metric[:3], {})[metric.name] = metric.value
     return found
 
-
-def _signed(db: sqlite3.Connection) -> bool:
-    """Whether the rows of the other store have checksums."""
-    return bool(db.execute("PRAGMA other.user_version").fetchone()[0] >= VERSION)

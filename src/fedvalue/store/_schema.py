@@ -8,9 +8,21 @@ from collections.abc import Iterator
 from fedvalue.store._file import APPLICATION_ID
 from fedvalue.store._rows import COLUMNS, UNSIGNED
 
-__all__ = ["ADDED", "CLAIMS", "OLDEST", "VERSION", "create", "schema_problems", "upgrade", "version_of"]
+__all__ = [
+    "ADDED",
+    "CLAIMS",
+    "OLDEST",
+    "VERSION",
+    "create",
+    "is_in_use",
+    "mark_in_use",
+    "schema_problems",
+    "upgrade",
+    "version_of",
+]
 
 OLDEST, VERSION = 1, 2  # 2: a checksum in every row, and claims
+_IN_USE = 1 << 16  # beside the version, in the header: there is a log with more than the file holds
 ADDED, CLAIMS = "added_metrics", "claims"
 
 _CLAIMS = f"""
@@ -44,9 +56,19 @@ _EXPECTED = {
 _ALWAYS = ("games", "outcomes")
 
 
-def version_of(db: sqlite3.Connection) -> int:
+def version_of(db: sqlite3.Connection, schema: str = "main") -> int:
     """The format of a store; 0 for an empty file."""
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
+    return _user_version(db, schema) & ~_IN_USE
+
+
+def is_in_use(db: sqlite3.Connection) -> bool:
+    """Whether the file says that there is a log with more than it holds."""
+    return bool(_user_version(db, "main") & _IN_USE)
+
+
+def mark_in_use(db: sqlite3.Connection, in_use: bool) -> None:
+    """Says so in the file, or no longer."""
+    db.execute(f"PRAGMA main.user_version = {VERSION | (_IN_USE if in_use else 0)}")
 
 
 def create(db: sqlite3.Connection) -> None:
@@ -87,3 +109,7 @@ def _columns(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
 def _is_virtual(db: sqlite3.Connection, table: str) -> bool:
     ((text,),) = db.execute("SELECT sql FROM main.sqlite_master WHERE name=?", (table,))
     return not str(text).upper().startswith("CREATE TABLE")
+
+
+def _user_version(db: sqlite3.Connection, schema: str) -> int:
+    return int(db.execute(f"PRAGMA {schema}.user_version").fetchone()[0])

@@ -23,11 +23,21 @@ from fedvalue.errors import StoreError
 from fedvalue.outcome import Outcome
 from fedvalue.store import _added, _claims
 from fedvalue.store._added import AddedMetric
-from fedvalue.store._file import LOCK_SECONDS, close_file, enter_log_mode, lacks_log, log_of, open_file
+from fedvalue.store._closing import close_file, lacks_log
+from fedvalue.store._file import LOCK_SECONDS, enter_log_mode, log_of, open_file
 from fedvalue.store._merge import MergeReport, merge_attached
 from fedvalue.store._protocol import agree
 from fedvalue.store._rows import as_object, checked, outcome_of, row_of
-from fedvalue.store._schema import OLDEST, VERSION, create, schema_problems, upgrade, version_of
+from fedvalue.store._schema import (
+    OLDEST,
+    VERSION,
+    create,
+    is_in_use,
+    mark_in_use,
+    schema_problems,
+    upgrade,
+    version_of,
+)
 from fedvalue.store._verify import game_problem, problems, row_columns
 
 __all__ = ["StoredGame", "UtilityStore"]
@@ -259,8 +269,7 @@ class UtilityStore:
             raise StoreError(
                 f"{self.path} is not a sound store: {wrong}. It was not changed; restore it from a copy."
             )
-        # Earlier releases left the header as it is while the store is in use.
-        self._without_log = version >= VERSION and lacks_log(self._db, had_log)
+        self._without_log = lacks_log(self._db, had_log)
 
     @contextmanager
     def _writing(self, *, lasting: bool = True) -> Iterator[None]:
@@ -273,6 +282,8 @@ class UtilityStore:
         try:
             if version_of(self._db) < VERSION:
                 upgrade(self._db)
+            if lasting and not is_in_use(self._db):
+                mark_in_use(self._db, True)
             yield
             self._db.execute("COMMIT")
         except BaseException:

@@ -73,7 +73,7 @@ def later_rounds(
     local = session.take(first, [row_of_client[i] for i in owners])
     models = session.average(local, coalition_of_row, weights)
     for t in range(2, rounds + 1):
-        stage(f"round {t}/{rounds}" + (f" of {len(wave)} coalitions" if len(wave) > 1 else ""))
+        stage(f"round {t}/{rounds}")
         local = session.local(session.take(models, coalition_of_row), owners, t)
         models = session.average(local, coalition_of_row, weights)
     return models

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 __all__ = ["CHECKPOINT_SECONDS", "Pace", "waves"]
 
 CHECKPOINT_SECONDS = 20.0
-_FIRST_SECONDS = 1.0
+_FIRST_SECONDS = 0.5
 _GROWTH = 2.0
 _LITTLE_MORE = 1.25  # what is left and takes hardly longer than one wave is not cut in two
 
@@ -28,10 +28,10 @@ class Pace:
     0.0
     >>> pace.took(10, seconds=0.1)  # the first round
     >>> pace.share()
-    100.0
-    >>> pace.took(100, seconds=1.0, wave=True)
+    50.0
+    >>> pace.took(50, seconds=0.5, wave=True)
     >>> pace.share()
-    200.0
+    100.0
     """
 
     def __init__(self, bound: float) -> None:
