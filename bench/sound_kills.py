@@ -35,7 +35,9 @@ class Noting(LocalTrainer):
         super().__init__("cpu")
         self.log = log
 
-    def train(self, scenario, learner, training, masks, claim: Callable[[Sequence[int]], Sequence[int]] = list):
+    def train(
+        self, scenario, learner, training, masks, claim: Callable[[Sequence[int]], Sequence[int]] = list
+    ):
         def noted(asked: Sequence[int]) -> Sequence[int]:
             mine = claim(asked)
             with self.log.open("a") as log:
@@ -59,7 +61,9 @@ def figures() -> list[tuple[str, str]]:
             while not done:
                 noted = _total(log)
                 kept = _kept(store)
-                done = _run(scenario, budget, store, log, chance.uniform(0.2, SECONDS) if kills < KILLS else None)
+                done = _run(
+                    scenario, budget, store, log, chance.uniform(0.2, SECONDS) if kills < KILLS else None
+                )
                 kills += not done
                 if not done:
                     lost.append(_total(log) - noted - (_kept(store) - kept))
@@ -68,7 +72,10 @@ def figures() -> list[tuple[str, str]]:
             begun += _total(log)
     return [
         ("kills of runs of about four seconds", f"{kills}, {finished} runs finished all the same"),
-        ("thirty kills: repeated trainings", f"{begun - trainings} of {trainings} ({max(lost)} at most for a kill)"),
+        (
+            "thirty kills: repeated trainings",
+            f"{begun - trainings} of {trainings} ({max(lost)} at most for a kill)",
+        ),
     ]
 
 

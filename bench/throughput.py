@@ -140,7 +140,9 @@ def evaluation_seconds(session, models: int = 8) -> tuple[float, float]:
     return seconds[0], seconds[1]
 
 
-def measure_checkpoints(scenario: Scenario, model: str, masks: list[int], device: str, seconds: float) -> None:
+def measure_checkpoints(
+    scenario: Scenario, model: str, masks: list[int], device: str, seconds: float
+) -> None:
     """The same trainings in waves bounded by memory alone, and by time as well; in turns, the faster of two each."""
     learner, taken, found = TorchLearner(model), {}, {}
     dict(FederatedGame(scenario, learner, Training(rounds=1, epochs=1), device=device).evaluate([1]))

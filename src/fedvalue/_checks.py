@@ -38,7 +38,7 @@ def positive(name: str, value: Any, unit: str, error: type[InputError] = InputEr
     Traceback (most recent call last):
     fedvalue.errors.InputError: checkpoint must be a positive number of seconds. Got 0.
     """
-    if not isinstance(value, Real) or isinstance(value, bool) or not value > 0:
+    if not isinstance(value, Real) or isinstance(value, bool) or not float(value) > 0:
         raise error(f"{name} must be a positive number of {unit}. Got {value!r}.")
     return float(value)
 

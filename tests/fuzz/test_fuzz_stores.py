@@ -58,9 +58,8 @@ def whole() -> tuple[bytes, dict[int, dict[str, float]], str]:
 def look_at_everything(path: Path) -> None:
     """Whatever is still handed out is what was stored; whatever is altered is a finding."""
     _, truth, game = whole()
-    findings: list[str] | None = None
     with suppress(fv.StoreError), fv.UtilityStore(path, create=False) as store:
-        findings = store.verify()
+        store.verify()
         read: dict[int, Any] | None = None
         with suppress(fv.StoreError):
             read = {mask: dict(outcome.metrics) for mask, outcome in store.read(game).items()}
@@ -73,7 +72,9 @@ def look_at_everything(path: Path) -> None:
             some = store.read(game, [0, 3, 15])
             assert all(dict(some[mask].metrics).items() <= truth[mask].items() for mask in some)
         with suppress(fv.FedvalueError):
-            assert all(row["metrics"].items() <= truth[int(row["mask"], 16)].items() for row in store.rows(game))
+            assert all(
+                row["metrics"].items() <= truth[int(row["mask"], 16)].items() for row in store.rows(game)
+            )
         with suppress(fv.FedvalueError):
             summary(store, game)
         with suppress(fv.FedvalueError):
@@ -91,7 +92,9 @@ def look_at_everything(path: Path) -> None:
         )
     for arguments in (["verify"], ["ls"], ["show", game]):
         said = CliRunner().invoke(app, ["store", arguments[0], str(path), *arguments[1:]])
-        assert said.exception is None or isinstance(said.exception, (SystemExit, fv.FedvalueError)), said.output
+        assert said.exception is None or isinstance(said.exception, (SystemExit, fv.FedvalueError)), (
+            said.output
+        )
 
 
 @settings(max_examples=EXAMPLES)
@@ -110,17 +113,22 @@ def test_bytes_that_were_overwritten_or_lost(places: list[tuple[int, int]], cut:
 
 
 VALUES = st.one_of(
-    st.sampled_from(["NULL", "''", "x'00ff'", "-1", "1e999", "'3'", "'ff'", "9e99", "'{}'", "'[1]'", "'{\"loss\": 1}'"]),
+    st.sampled_from(
+        ["NULL", "''", "x'00ff'", "-1", "1e999", "'3'", "'ff'", "9e99", "'{}'", "'[1]'", "'{\"loss\": 1}'"]
+    ),
     st.integers(-(2**40), 2**40).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.from_regex(r"\A[a-z0-9 ./{}:]{0,12}\Z").map(lambda text: f"'{text}'"),
-    st.floats(-1, 1).map(lambda x: f"'{{\"accuracy\": 0.5, \"correct\": 60.0, \"loss\": {x!r}}}'"),
+    st.floats(-1, 1).map(lambda x: f'\'{{"accuracy": 0.5, "correct": 60.0, "loss": {x!r}}}\''),
 )
 COLUMNS = st.sampled_from(
     [
-        *(f"outcomes.{c}" for c in "mask replicate metrics backend device seconds created checksum".split()),
-        *(f"games.{c}" for c in "game_id n description created".split()),
-        *(f"added_metrics.{c}" for c in "mask replicate name value created checksum".split()),
+        *(
+            f"outcomes.{c}"
+            for c in ["mask", "replicate", "metrics", "backend", "device", "seconds", "created", "checksum"]
+        ),
+        *(f"games.{c}" for c in ["game_id", "n", "description", "created"]),
+        *(f"added_metrics.{c}" for c in ["mask", "replicate", "name", "value", "created", "checksum"]),
     ]
 )
 WHERE = st.sampled_from(["mask='3'", "mask='f'", "mask='1e'", "mask IN ('0', '9')", "1"])
@@ -155,7 +163,9 @@ def test_edits_by_hand(updates: list[tuple[str, str, str]], statements: list[str
         for column, value, where in updates:
             table, name = column.split(".")
             with suppress(sqlite3.Error):
-                database.execute(f"UPDATE {table} SET {name}={value} WHERE {where if table != 'games' else '1'}")
+                database.execute(
+                    f"UPDATE {table} SET {name}={value} WHERE {where if table != 'games' else '1'}"
+                )
         for statement in statements:
             with suppress(sqlite3.Error):
                 database.execute(statement)

@@ -119,7 +119,6 @@ class TestResult:
         other.save(folder, overwrite=True)
         assert fv.Values.from_dict(json.loads((folder / "values.json").read_text())).method == "loo"
 
-
     @pytest.mark.parametrize("fails", ["at its start", "on the way"])
     def test_a_run_that_fails_leaves_earlier_results_as_they_are(
         self, result: fv.Result, tmp_path: Path, fails: str, monkeypatch: pytest.MonkeyPatch

@@ -514,7 +514,11 @@ def test_an_altered_digit_is_noticed_and_named(filled: Path) -> None:
     edit(filled, "UPDATE outcomes SET metrics='{\"utility\": 0.25}' WHERE mask='2'")
     with UtilityStore(filled) as store:
         assert store.read("game", [1])[1].metrics == {"utility": 0.1}
-        for read in (lambda: store.read("game"), lambda: store.read("game", [2]), lambda: list(store.rows("game"))):
+        for read in (
+            lambda: store.read("game"),
+            lambda: store.read("game", [2]),
+            lambda: list(store.rows("game")),
+        ):
             with pytest.raises(StoreError, match=r"game / 2 / 0: it was altered .* Restore the file"):
                 read()
         (problem,) = store.verify()
@@ -535,7 +539,7 @@ def test_an_altered_digit_is_noticed_and_named(filled: Path) -> None:
         "backend=x'00'",
         "device=7",
         "created=x'ff'",
-        "metrics='{\"utility\": \"much\"}'",
+        'metrics=\'{"utility": "much"}\'',
         "metrics='{\"utility\": true}'",
         "metrics='{\"utility\": 1e200}'",
         "checksum=''",
@@ -561,7 +565,10 @@ def test_a_game_whose_number_of_clients_cannot_be(filled: Path, n: str) -> None:
 @pytest.mark.parametrize(
     ("statements", "finding"),
     [
-        (["ALTER TABLE outcomes RENAME TO o", "CREATE VIEW outcomes AS SELECT * FROM o"], "a view 'outcomes'"),
+        (
+            ["ALTER TABLE outcomes RENAME TO o", "CREATE VIEW outcomes AS SELECT * FROM o"],
+            "a view 'outcomes'",
+        ),
         (["CREATE VIEW more AS SELECT 1"], "a view 'more'"),
         (["CREATE TRIGGER t AFTER INSERT ON outcomes BEGIN DELETE FROM games; END"], "a trigger 't'"),
         (["CREATE INDEX i ON outcomes (mask)"], "an index 'i'"),
@@ -653,7 +660,9 @@ def test_a_copy_without_its_log_is_recognised(path: Path) -> None:
         assert store.verify() == []
 
 
-def test_the_file_alone_is_nearly_complete_while_a_run_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_alone_is_nearly_complete_while_a_run_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fedvalue.store._sqlite._CHECKPOINT_SECONDS", 0.0)
     copy = path.with_name("copy.db")
     with UtilityStore(path) as store:

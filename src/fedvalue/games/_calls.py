@@ -81,9 +81,7 @@ class Agenda:
     `claim` is asked some time ahead which of the next ones are left to this process.
     """
 
-    def __init__(
-        self, masks: Sequence[int], width: int | None, retries: int, claim: Claim = list
-    ) -> None:
+    def __init__(self, masks: Sequence[int], width: int | None, retries: int, claim: Claim = list) -> None:
         self.masks = masks
         self.adapts = width is None
         self.width = width or 1

@@ -29,7 +29,7 @@ def scores(
     """
     if task == "classification" and outputs.device.type == "cpu" and len(outputs) > 1:
         # One after the other: how torch adds up many at once, and with it the last bit, depends on how many they are.
-        return [found for model in outputs.split(1) for found in scores(model, targets, task, parts, own)]
+        return [found for model in outputs.unsqueeze(1) for found in scores(model, targets, task, parts, own)]
     if outputs.device.type == "mps":  # which has no float64
         outputs, targets = outputs.cpu(), targets.cpu()
         parts = {part: rows.cpu() for part, rows in parts.items()}

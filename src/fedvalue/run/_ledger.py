@@ -141,7 +141,9 @@ class Ledger:
             self.store.append(self.game.id, [(mask, outcome)])
             stored = self.store.read(self.game.id, [mask]).get(mask)
             if stored is None:
-                raise StoreError(f"The store does not give back coalition {members(mask)}, which was just stored.")
+                raise StoreError(
+                    f"The store does not give back coalition {members(mask)}, which was just stored."
+                )
             outcome = outcome if lacks_metric(self.game, stored) else stored
         if mask not in self.known[0]:
             self._remember(mask, outcome, 0)

@@ -71,5 +71,7 @@ class Shift:
     def _renew(self) -> None:
         while not self._over.wait(_RENEW_SECONDS):
             if time.monotonic() - self._moved < max(_PATIENCE_SECONDS, _PATIENCE * self._longest):
-                with suppress(StoreError):  # tried again; without it somebody may take over, which costs time only
+                with suppress(
+                    StoreError
+                ):  # tried again; without it somebody may take over, which costs time only
                     self.store.renew(self.owner, _CLAIM_SECONDS)

@@ -14,7 +14,17 @@ from fedvalue.store._rows import UNSIGNED, checksum
 from fedvalue.store._schema import ADDED as TABLE
 from fedvalue.store._schema import VERSION, version_of
 
-__all__ = ["TABLE", "AddedMetric", "columns", "extended", "insert", "make_table", "problems", "read", "table_exists"]
+__all__ = [
+    "TABLE",
+    "AddedMetric",
+    "columns",
+    "extended",
+    "insert",
+    "make_table",
+    "problems",
+    "read",
+    "table_exists",
+]
 
 
 class AddedMetric(NamedTuple):
@@ -68,7 +78,10 @@ def read(
     """What was added to trainings of a game, or of one of its replicates, or of some coalitions."""
     if not table_exists(db):
         return ()
-    query, given = f"SELECT {columns(db)} FROM main.{TABLE} WHERE game_id=?", [game_id, replicate, *(masks or ())]
+    query, given = (
+        f"SELECT {columns(db)} FROM main.{TABLE} WHERE game_id=?",
+        [game_id, replicate, *(masks or ())],
+    )
     query += "" if replicate is None else " AND replicate=?"
     query += "" if masks is None else f" AND mask IN ({','.join('?' * len(masks))})"
     return map(_checked, db.execute(query, [one for one in given if one is not None]))

@@ -12,6 +12,7 @@ import platform
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -90,11 +91,9 @@ def _lives(owner: str) -> bool:
 def _machine() -> str:
     """This machine since it was started; a container with processes of its own counts as one."""
     parts = [platform.node()]
-    for read in (lambda: Path("/proc/sys/kernel/random/boot_id").read_text(), lambda: os.readlink("/proc/self/ns/pid")):
-        try:
-            parts.append(read().strip())
-        except OSError:
-            continue
+    with suppress(OSError):  # other systems than Linux have neither
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(os.readlink("/proc/self/ns/pid"))
     return "/".join(parts).replace("|", "/")
 
 

@@ -21,15 +21,15 @@ def lacks_log(database: sqlite3.Connection, had_log: bool) -> bool:
     return not had_log and in_log_mode(database) and is_in_use(database)
 
 
-def close_file(database: sqlite3.Connection, path: Path) -> None:
-    """Ends a connection."""
+def close_file(database: sqlite3.Connection, path: Path, wrote: bool) -> None:
+    """Ends a connection. Who only read leaves the log to others, unless it is the last one to go."""
     try:
-        alone = _settle(database)
+        alone = _settle(database) if wrote else not in_log_mode(database)
     except sqlite3.Error:  # closed before, or damaged: nothing to settle
         return
     finally:
         database.close()
-    if not alone and not log_of(path).exists():  # two went at the same time, each because of the other one
+    if not alone and not log_of(path).exists():  # the last one after all: SQLite has removed the log
         with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None)) as last:
             _settle(last)
 

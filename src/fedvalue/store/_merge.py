@@ -81,4 +81,3 @@ def _by_key(db: sqlite3.Connection, schema: str) -> dict[tuple[object, ...], dic
         for metric in map(AddedMetric._make, db.execute(query)):
             found.setdefault(metric[:3], {})[metric.name] = metric.value
     return found
-

@@ -41,9 +41,8 @@ def checksum(columns: Iterable[object]) -> str:
 
 def row_of(game_id: str, mask: int, replicate: int, outcome: Outcome, created: str) -> tuple[object, ...]:
     """An outcome as the columns of its row, the checksum last."""
-    texts = (outcome.backend, outcome.device)
-    columns = (game_id, f"{mask:x}", replicate, metrics_text(mask, outcome), *texts)
-    columns += (float(outcome.seconds), created)
+    key, where = (game_id, f"{mask:x}", replicate), (outcome.backend, outcome.device)
+    columns = (*key, metrics_text(mask, outcome), *where, float(outcome.seconds), created)
     return (*columns, checksum(columns))
 
 

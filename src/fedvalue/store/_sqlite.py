@@ -43,7 +43,9 @@ from fedvalue.store._verify import game_problem, problems, row_columns
 __all__ = ["StoredGame", "UtilityStore"]
 
 _KEYS_PER_QUERY = 500
-_CHECKPOINT_SECONDS = 2.0  # the log is copied into the file this often, so that the file alone is nearly complete
+_CHECKPOINT_SECONDS = (
+    2.0  # the log is copied into the file this often, so that the file alone is nearly complete
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class UtilityStore:
         if self._without_log and not self._writes:  # looking into a copy does not make it complete
             self._db.close()
         else:
-            close_file(self._db, self.path)
+            close_file(self._db, self.path, self._writes)
 
     def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None:
         """Makes a game known, with a description for people; a second time changes nothing."""

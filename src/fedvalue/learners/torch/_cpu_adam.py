@@ -87,7 +87,9 @@ class FusedAdam:
                 ends.append((flat[whole:], rest.values[: len(flat) - whole]))
         if not parts or _FUSED is None:
             return
-        values, means, squares = ([getattr(p, name) for p in parts] for name in ("values", "means", "squares"))
+        values, means, squares = (
+            [getattr(p, name) for p in parts] for name in ("values", "means", "squares")
+        )
         _FUSED(
             values, gradients, means, squares, [], steps,
             lr=self.rate, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
