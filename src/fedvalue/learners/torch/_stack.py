@@ -122,7 +122,11 @@ class TorchSession:
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
         self.regression = scenario.classes == 0
         self.x = torch.from_numpy(np.concatenate([c.x for c in scenario.clients])).to(device)
-        self.y = torch.from_numpy(np.concatenate([c.y for c in scenario.clients])).to(device)
+        # Targets are trained on a common scale; what comes out is measured in their own unit.
+        self.scale = scenario.scale
+        self.y = torch.from_numpy(self.scale.scaled(np.concatenate([c.y for c in scenario.clients]))).to(
+            device
+        )
         self.steps = LocalSteps(self._forward, self._losses, training, self.x, self.y)
         self.offsets = np.cumsum([0, *(len(c) for c in scenario.clients)])
         self.test_x = torch.from_numpy(scenario.test.x).to(device)
@@ -201,17 +205,21 @@ class TorchSession:
             part = {name: tensor[start : start + chunk] for name, tensor in stack.items()}
             with self._on_device():
                 outputs = self._outputs(part, min(samples, _TEST_CHUNK))
-            found += scores(outputs, self.test_y, self.scenario.task, self.parts, self.own_metrics)
+            found += scores(
+                outputs, self.test_y, self.scenario.task, self.parts, self.own_metrics, self.scale
+            )
         return found
 
     step = staticmethod(step)
 
     def loss_drops(self, before: TorchStack, after: TorchStack) -> list[float]:
         self.module.eval()
-        split_x, split_y = (torch.split(part, _TEST_CHUNK) for part in (self.test_x, self.test_y))
+        test_y = torch.from_numpy(self.scale.scaled(self.scenario.test.y)).to(self.device)
+        split_x, split_y = (torch.split(part, _TEST_CHUNK) for part in (self.test_x, test_y))
         pieces = zip(split_x, split_y, strict=True)
         losses = (lambda model, x=x, y=y: self._losses(self._forward(model, x), y) for x, y in pieces)
-        return loss_drops(losses, before, after, len(self.test_y))
+        drops = loss_drops(losses, before, after, len(test_y))
+        return [drop * self.scale.spread**2 for drop in drops]  # squared errors, in the unit of the targets
 
     @torch.no_grad()
     def _outputs(self, stack: TorchStack, samples: int) -> Tensor:
