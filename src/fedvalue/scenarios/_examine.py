@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._checks import did_you_mean
-from fedvalue._text import plural
+from fedvalue._text import plural, shortened
 from fedvalue.errors import FedvalueError, MissingExtraError, ScenarioError
 from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._checks import unknown
@@ -88,7 +88,7 @@ def examine(
         parties=tuple(_party(table, files, choices) for table in tables),
         done=_ignored(files),
     )
-    if refused or not _enough(tables, clients, folder, refused):
+    if not _enough(tables, clients, folder, refused):
         return Examined(replace(report, refused=tuple(refused)))
     names = refused.attempt(_features, tables, label, drop, choices)
     if names is None or label is None:
@@ -158,7 +158,9 @@ def _party(table: Table, files: Folder, choices: Choices) -> PartyReport:
     )
     findings = (f"{plural(table.blank, 'blank line')} passed over",) if table.blank else ()
     is_test = table.path in files.tests
-    return PartyReport(stem(table.path), table.path.name, len(table), table.blank, absent, is_test, findings)
+    return PartyReport(
+        stem(table.path), table.path.name, len(table), table.blank, absent, is_test, findings=findings
+    )
 
 
 def _ignored(files: Folder) -> tuple[str, ...]:
@@ -170,11 +172,13 @@ def _ignored(files: Folder) -> tuple[str, ...]:
 
 
 def _enough(tables: Sequence[Table], clients: int, folder: Path, refused: _Refused) -> bool:
-    if not sum(map(len, tables[:clients])):
+    """Whether there are rows to look at on both sides; a file that could not be read explains why not."""
+    trains, tests = (any(map(len, side)) for side in (tables[:clients], tables[clients:]))
+    if not refused and not trains:
         refused.append(f"No client file in {folder} has any rows. At least one must have some.")
-    elif not sum(map(len, tables[clients:])):
+    elif not refused and not tests:
         refused.append("The test set is empty. Without test rows no coalition can be measured.")
-    return not refused
+    return trains and tests
 
 
 def _features(tables: Sequence[Table], label: str | None, drop: Sequence[str], choices: Choices) -> list[str]:
@@ -204,6 +208,17 @@ def _features(tables: Sequence[Table], label: str | None, drop: Sequence[str], c
     return features
 
 
+def _summed_up(y: NDArray[Any], names: Sequence[str]) -> str:
+    """The labels of a file in a few words: rows of each class, or mean and standard deviation."""
+    if not len(y):
+        return ""
+    if not names:
+        return f"{y.mean():.4g} ± {y.std():.2g}"
+    present = [(shortened(names[c], 12), int(n)) for c, n in enumerate(np.bincount(y)) if n]
+    shown = ", ".join(f"{name}: {n}" for name, n in present[:4])
+    return shown + (f" and {len(present) - 4} more" if len(present) > 4 else "")
+
+
 def _completed(
     report: DataReport,
     tables: Sequence[Table],
@@ -220,9 +235,12 @@ def _completed(
     for name, values in numeric:
         for mine, more in zip(odd, far_findings(name, values, tables, clients), strict=True):
             mine += more
+    said = [""] * len(tables) if labels is None else [_summed_up(part, labels.names) for part in labels.y]
     parties = [
-        replace(party, findings=(*party.findings, *(f"{party.name}: {what}" for what in mine)))
-        for party, mine in zip(report.parties, odd, strict=True)
+        replace(
+            party, labels=of, findings=tuple(f"{party.name}: {what}" for what in (*party.findings, *mine))
+        )
+        for party, mine, of in zip(report.parties, odd, said, strict=True)
     ]
     described = tuple(column.report for column in columns)
     if images:

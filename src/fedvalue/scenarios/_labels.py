@@ -218,10 +218,10 @@ def _classes(case: _Case, words: list[list[str]], done: tuple[str, ...]) -> Labe
     rows_of = Counter(word for mine in words[:clients] for word in mine)
     rows = sum(rows_of.values())
     names = sorted(rows_of, key=_by_number)
-    if rows >= 10 and 2 * len(names) > rows:
+    if case.task is None and rows >= 10 and 2 * len(names) > rows:
         raise ScenarioError(
             f"The label {case.label!r} has {len(names)} different values in {rows} rows: it names the records rather "
-            "than classes. Name another column; for targets say task=regression."
+            "than classes. Name another column, or say task=classification if each is a class."
         )
     if len(names) == 1:
         raise ScenarioError(

@@ -25,7 +25,8 @@ class ColumnReport:
 
 @dataclass(frozen=True)
 class PartyReport:
-    """One file: rows that are used, blank lines that are not, missing cells, and what is suspicious about it."""
+    """One file: rows that are used, blank lines that are not, missing cells, its labels in words, and what is
+    suspicious about it."""
 
     name: str
     file: str
@@ -33,6 +34,7 @@ class PartyReport:
     blank: int = 0
     missing: int = 0
     is_test: bool = False
+    labels: str = ""
     findings: tuple[str, ...] = ()
 
 
