@@ -123,7 +123,8 @@ def test_arrays(folder, tmp_path):
     assert s.task == "regression"
     together = np.concatenate([c.x for c in s.clients])
     np.testing.assert_allclose(together.mean(axis=0), 0, atol=1)
-    assert (0.5 < together.std(axis=0)).all() and (together.std(axis=0) < 2).all()
+    assert (together.std(axis=0) > 0.5).all()
+    assert (together.std(axis=0) < 2).all()
     np.savez(tmp_path / "b.npz", x=draw.random((5, 2)), target=draw.random(5))
     with pytest.raises(ScenarioError, match=r"b.npz has \(2,\)"):
         load_scenario("files", folder=tmp_path, label="target")
@@ -185,7 +186,11 @@ def test_parquet(folder, monkeypatch):
         ({"b.csv.gz": b"not gzip"}, {}, "several files of one name"),
         ({"c.csv.gz": b"not gzip"}, {}, "c.csv.gz cannot be read"),
         ({"c.npz": b"not zip"}, {}, "mixes NPZ files with tables"),
-        ({"test.csv": "age,ward,outcome\n5,x,dead\n"}, {}, "test.csv, line 2: the test set has the label 'dead', which no client"),
+        (
+            {"test.csv": "age,ward,outcome\n5,x,dead\n"},
+            {},
+            "test.csv, line 2: the test set has the label 'dead', which no client",
+        ),
         ({"test.csv": "age,ward,outcome\n"}, {}, "test set is empty"),
         ({"a.csv": "age,ward,outcome\n40,x,well\n"}, {}, "the same label, 'well'"),
         ({"a.csv": "age,ward,outcome\n", "b.csv": "age,ward,outcome\n"}, {}, "has any rows"),

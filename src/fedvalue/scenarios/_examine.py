@@ -157,6 +157,7 @@ def _party(table: Table, files: Folder, choices: Choices) -> PartyReport:
         for cells in table.columns.values()
     )
     findings = (f"{plural(table.blank, 'blank line')} passed over",) if table.blank else ()
+    findings += () if len(table) else ("no rows",)
     is_test = table.path in files.tests
     return PartyReport(
         stem(table.path), table.path.name, len(table), table.blank, absent, is_test, findings=findings

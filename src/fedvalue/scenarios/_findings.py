@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._text import percent, plural
+from fedvalue._text import percent, plural, shortened
 from fedvalue.scenarios._scale import Scale, common_scale, own_scale
 from fedvalue.scenarios._tables import Table, stem, texts
 
@@ -34,16 +34,23 @@ def far_findings(
             if len(values[i]):
                 found[i].append(f"{name} is missing in all rows")
             continue
+        stand_ins = _stand_ins(part, common)
+        for number in stand_ins:
+            found[i].append(
+                f"{name} is {number:g} in {plural(int((part == number).sum()), 'row')}, far from the rest; if this "
+                f"stands for nothing: missing={number:g}"
+            )
+        rest = part[~np.isin(part, stand_ins)]
         others = [k for k, other in enumerate(known[:clients]) if k != i and len(other)]
-        own = own_scale(part)
-        if others and _is_far(own, common, len(part)):
+        own = own_scale(rest)
+        if others and _is_far(own, common, len(rest)):
             there = common_scale([known[k] for k in others])
             found[i].append(
                 f"{name} lies far from that of the others: about {own.centre:.4g} ± {own.spread:.2g}, theirs "
                 f"{there.centre:.4g} ± {there.spread:.2g}; other units?"
             )
         else:
-            found[i] += _odd_cells(name, values[i], common, tables[i])
+            found[i] += _wild_cells(name, values[i], stand_ins, common, tables[i])
         absent = len(values[i]) - len(part)
         if 2 * absent > len(values[i]):
             found[i].append(f"{name} is missing in {percent(absent / len(values[i]))} of the rows")
@@ -57,26 +64,35 @@ def _is_far(own: Scale, common: Scale, rows: int) -> bool:
     return shifted or ratio > _WIDER or narrow
 
 
-def _odd_cells(name: str, values: NDArray[np.float64], common: Scale, table: Table) -> list[str]:
-    with np.errstate(invalid="ignore"):
-        off = np.abs(values - common.centre) / common.spread
+def _stand_ins(part: NDArray[np.float64], common: Scale) -> list[float]:
+    """Numbers such as -999 that occur several times, far from all others: many programs write them for nothing."""
     found = []
-    for number in sorted(set(values[np.isin(values, list(_SENTINELS))].tolist())):
-        same = values == number
-        rest = np.concatenate([off[~same & ~np.isnan(off)], [0.0]])
-        if int(same.sum()) > 1 and off[same][0] > 3 and off[same][0] > 1.5 * rest.max():
-            found.append(
-                f"{name} is {number:g} in {plural(int(same.sum()), 'row')}, far from the rest; if this stands for "
-                f"nothing: missing={number:g}"
-            )
-            off[same] = 0
-    wild = np.flatnonzero(off > _WILD)
-    if wild.size:
-        cell = texts(table.columns[name])[wild[0]] if name in table.columns else f"{values[wild[0]]:.6g}"
-        more = f" and {wild.size - 1} more" if wild.size > 1 else ""
-        where = f"{table.unit} {table.lines[wild[0]]}"
-        found.append(f"{name} is {cell} in {where}{more}, more than a hundred spreads off")
+    for number in sorted(set(part[np.isin(part, _SENTINELS)].tolist())):
+        same = part == number
+        off = np.abs(part - common.centre) / common.spread
+        own = off[same][0]
+        if (
+            1 < int(same.sum()) < len(part)
+            and own > 3
+            and own > 1.5 * off[~same & ~np.isin(part, found)].max(initial=0)
+        ):
+            found.append(number)
     return found
+
+
+def _wild_cells(
+    name: str, values: NDArray[np.float64], known: Sequence[float], common: Scale, table: Table
+) -> list[str]:
+    with np.errstate(invalid="ignore"):
+        wild = np.flatnonzero(
+            (np.abs(values - common.centre) / common.spread > _WILD) & ~np.isin(values, known)
+        )
+    if not wild.size:
+        return []
+    cell = texts(table.columns[name])[wild[0]] if name in table.columns else f"{values[wild[0]]:.6g}"
+    more = f" and {wild.size - 1} more" if wild.size > 1 else ""
+    where = f"{table.unit} {table.lines[wild[0]]}"
+    return [f"{name} is {shortened(cell, 20)} in {where}{more}, more than a hundred spreads off"]
 
 
 def row_findings(tables: Sequence[Table], clients: int) -> list[list[str]]:

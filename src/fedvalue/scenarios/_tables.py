@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._extras import need
+from fedvalue._text import plural
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._readings import Readings, as_numbers, plain
 from fedvalue.scenarios._sources import content_of
@@ -148,7 +149,7 @@ def _read_csv(path: Path) -> Table:
             continue
         if len(cells) != len(names):
             raise ScenarioError(
-                f"{path}, line {number}: expected {len(names)} cells as in the header. Got {len(cells)}."
+                f"{path}, line {number}: expected {plural(len(names), 'cell')} as in the header. Got {len(cells)}."
             )
         used.append(cells)
         numbers.append(number)
