@@ -156,11 +156,11 @@ def _party(table: Table, files: Folder, choices: Choices) -> PartyReport:
         else int(np.isnan(cells).sum())
         for cells in table.columns.values()
     )
-    findings = (f"{plural(table.blank, 'blank line')} passed over",) if table.blank else ()
-    findings += () if len(table) else ("no rows",)
+    findings = [f"{plural(table.blank, 'blank line')} passed over"] if table.blank else []
+    findings += [] if len(table) else ["no rows"]
     is_test = table.path in files.tests
     return PartyReport(
-        stem(table.path), table.path.name, len(table), table.blank, absent, is_test, findings=findings
+        stem(table.path), table.path.name, len(table), table.blank, absent, is_test, findings=tuple(findings)
     )
 
 

@@ -17,9 +17,7 @@ _SHIFTED = 8.0  # spreads by which a client's centre may differ: groups of peopl
 _WIDER = 20.0  # times that it may spread as much: other units differ by 60, 100, 1,000
 _WILD = 100.0  # spreads by which a single cell may lie off
 _ENOUGH = 20  # rows from which on a small spread says something
-_SENTINELS = frozenset(
-    map(float, ["-1", "-9", "-99", "-999", "-9999", "-99999", "99", "999", "9999", "99999", "999999"])
-)
+_SENTINELS = [-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0]
 
 
 def far_findings(
@@ -66,7 +64,7 @@ def _is_far(own: Scale, common: Scale, rows: int) -> bool:
 
 def _stand_ins(part: NDArray[np.float64], common: Scale) -> list[float]:
     """Numbers such as -999 that occur several times, far from all others: many programs write them for nothing."""
-    found = []
+    found: list[float] = []
     for number in sorted(set(part[np.isin(part, _SENTINELS)].tolist())):
         same = part == number
         off = np.abs(part - common.centre) / common.spread
