@@ -280,6 +280,7 @@ NUMBERS = (
     Dirty("whole numbers with commas, nothing decides", REFUSED, "decimal=", base=_NO_FRACTION, change=both(column("price", grouped(","), "c1"), *(column(c, lambda n: str(int(float(n) * 1000)), "c1") for c in ("pressure", "rate", "delta")))),
     Dirty("commas in a file of points", SAME, change=column("count", grouped(","))),
     Dirty("points in a file of points", REPORTED, "count lies far from that of the others", change=column("count", grouped("."), "c1"), base=column("count", lambda n: str(int(n) + 1000))),
+    Dirty("points for thousands among small numbers, decimals elsewhere", REFUSED, "decimal=", change=column("count", grouped("."), "c1")),
     Dirty("points for thousands among small numbers", REFUSED, "decimal=", change=both(column("count", grouped("."), "c1"), *(column(c, lambda n: str(int(float(n) * 1000)), "c1") for c in ("pressure", "price", "rate", "delta")))),
     Dirty("points for thousands, decided", SAME, base=both(*(column(c, lambda n: str(int(float(n) * 1000))) for c in ("pressure", "price", "rate", "delta"))), change=column("count", grouped(".")), options={"decimal": ","}),
     Dirty("commas for thousands, decided", SAME, base=_NO_FRACTION, change=column("price", grouped(",")), options={"decimal": "point"}),
@@ -362,6 +363,7 @@ IDENTIFIERS = (
     Dirty("ids by name", REFUSED, "drop='patient_id'", change=added("patient_id", lambda of, k: str(100003 * ([*CLIENTS, "test"].index(of) * 40 + k + 1) % 999983))),
     Dirty("ids under another name", REPORTED, "as identifiers do", change=added("patient", lambda of, k: str(100000 + 7919 * ([*CLIENTS, "test"].index(of) * 40 + k + 1)))),
     Dirty("an id that repeats", REPORTED, "named like an identifier", change=added("ward_id", lambda of, k: str(k % 5))),
+    Dirty("ids by name, in humps", REFUSED, "drop='patientID'", change=added("patientID", lambda of, k: str(drawn(of, k)))),
     Dirty("addresses", REFUSED, "drop='email'", change=added("email", lambda of, k: f"p{k}@{of}.org")),
     Dirty("postal codes", REFUSED, "drop='zip'", change=added("zip", lambda of, k: f"0{drawn(of, k) % 10000:04d}")),
     Dirty("a few postal codes", REPORTED, "zip: 3 categories", change=added("zip", lambda of, k: ("01067", "50667", "80331")[k % 3])),
@@ -414,6 +416,7 @@ SCALES = (
     Dirty("another zero", REPORTED, "c1: pressure lies far", change=column("pressure", lambda n: f"{float(n) + 1000:.1f}", "c1")),
     Dirty("other units in the test set", REPORTED, "test: age lies far", change=column("age", scaled(100), "test")),
     Dirty("seconds for days", REPORTED, "c1: count lies far", change=column("count", scaled(86400), "c1")),
+    Dirty("two columns mixed up", REPORTED, "c1: pressure lies far", change=lambda files: [row.__setitem__(slice(0, 2), row[1::-1]) for row in files["c1"][1:]]),
     Dirty("two clients in other units", REPORTED, "lies far", change=column("age", scaled(1000), "c1", "c2")),
 )  # fmt: skip
 
@@ -426,6 +429,7 @@ CATEGORIES = (
     Dirty("maybe in a column of yes and no", REPORTED, "smoker: 3 categories", change=cells("smoker", {3: "maybe"})),
     Dirty("maybe in the test set", REFUSED, "column 'smoker' holds yes and no", change=cells("smoker", {3: "maybe"}, "test")),
     Dirty("capital categories", SAME, change=column("ward", str.upper, "c1")),
+    Dirty("accents in two ways", SAME, base=column("ward", lambda w: w.replace("x", "\u00e9")), change=column("ward", lambda w: w.replace("\u00e9", "e\u0301"), "c1")),
     Dirty("spaces behind categories", SAME, change=column("ward", lambda w: f"{w}  ", "c1")),
     Dirty("categories of one's own", REPORTED, "c1: its ward has nothing in common", change=column("ward", lambda w: f"station {w}", "c1")),
     Dirty("numbers for categories", REPORTED, "c1: its ward has nothing in common", change=column("ward", lambda w: str("xyz".index(w)), "c1")),

@@ -28,7 +28,7 @@ _FEW_ROWS = 10  # with fewer, nothing is told from how often texts repeat
 # In a column of categories these cells are empty; "none" and "-" may well be categories.
 _EMPTY = frozenset(["", "nan", "na", "n/a", "<na>", "null", "?", "#n/a", "#na"])
 _NAMED_ID = re.compile(
-    r"(.*[^a-z])?(id|ids|idx|index|key|uuid|guid|nr|no|row|record|unnamed.*)", re.IGNORECASE
+    r"(?i:(.*[^a-z])?(id|ids|idx|index|key|uuid|guid|nr|no|row|record|unnamed.*))|.*[a-z](ID|Id|Nr|No)"
 )
 _EIGHT = re.compile(r"[0-9]{8}")
 _LARGEST = float(np.finfo(np.float32).max)

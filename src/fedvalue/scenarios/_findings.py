@@ -13,7 +13,7 @@ from fedvalue.scenarios._tables import Table, stem, texts
 
 __all__ = ["far_findings", "row_findings"]
 
-_SHIFTED = 8.0  # spreads by which a client's centre may differ: groups of people differ by one or two
+_SHIFTED = 5.0  # spreads by which a client's centre may differ: groups of people differ by one or two
 _WIDER = 20.0  # times that it may spread as much: other units differ by 60, 100, 1,000
 _WILD = 100.0  # spreads by which a single cell may lie off
 _ENOUGH = 20  # rows from which on a small spread says something

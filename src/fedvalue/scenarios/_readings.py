@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,8 +90,9 @@ class Readings:
 
 
 def plain(cell: str) -> str:
-    """A cell without what cannot be seen: spaces around it, zero-width characters."""
-    return cell.strip().strip(_INVISIBLE).strip()
+    """A cell without what cannot be seen: spaces around it, zero-width characters, two ways to write an é."""
+    cell = cell.strip()
+    return cell if cell.isascii() else normalize("NFC", cell.strip(_INVISIBLE).strip())
 
 
 def is_nothing(cells: Sequence[str], also: frozenset[str] = frozenset()) -> NDArray[np.bool_]:

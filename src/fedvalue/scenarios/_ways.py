@@ -79,12 +79,14 @@ def resolved(
     unclear = np.flatnonzero(found.unclear)
     if len(one) or len(other) or not len(unclear):
         return found.other if len(other) else found.one
-    if habit is not None:
-        return (found.one, found.other)[habit]
-    # 1.250 and 2.375: three decimals in every cell. With whole numbers among them it might be 1250 and 800.
+    # 1.250 and 2.375: three decimals in every cell. With whole numbers among them it might as well be 1250 and 800,
+    # and a file with other decimals does not tell: only that they separate thousands makes sense of both.
     small = found.one[unclear] < found.other[unclear]
-    if ways is NUMBERS and small.all() and len(unclear) == int(found.valid.sum()):
-        return found.one
+    alone = len(unclear) == int(found.valid.sum())
+    if ways is NUMBERS and small.all() and (alone or habit == 1):
+        return found.one if habit != 1 else found.other
+    if ways is NUMBERS and not small.any() and habit is not None and (alone or habit == 0):
+        return (found.one, found.other)[habit]
     raise ScenarioError(
         f"{table.at(int(unclear[0]))}: {what} can be read in two ways, such as {texts(cells)[unclear[0]]!r}, and no "
         f"cell of this file tells whether {ways.what}. Say {ways.option}={ways.one} or {ways.option}={ways.other}."
