@@ -8,9 +8,12 @@ import types
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedvalue.errors import MissingExtraError, ScenarioError
 from fedvalue.scenarios import load_scenario
+from fedvalue.scenarios._readings import as_numbers
 
 GOOD = {
     "a.csv": "age,ward,outcome\n40,x,ill\n60,y,well\n",
@@ -248,3 +251,10 @@ def test_changes_on_real_clients(folder):
     where = folder({"a.csv": numeric([0.5, 2.5]), "test.csv": "x,y\n3,1\n"})
     with pytest.raises(ScenarioError, match="needs classes"):
         load(where, label="y", partition="label-flip")
+
+
+@given(st.lists(st.from_regex(r"[+-]?[0-9]{1,4}([.,][0-9]{0,5})?|\u00e9?", fullmatch=True), max_size=6))
+def test_a_column_of_usual_numbers_is_read_as_its_cells_are(cells):
+    together, apart = as_numbers(cells), [as_numbers([cell, "\u00e9"]) for cell in cells]
+    np.testing.assert_array_equal(together.one, [found.one[0] for found in apart])
+    np.testing.assert_array_equal(together.other, [found.other[0] for found in apart])
