@@ -109,7 +109,7 @@ def _yes_no(case: _Case) -> Labels:
         return _texts(case)
     y = [[("1" if word.lower() in YES else "0") for word in mine] for mine in case.words]
     written = "; ".join(f"{way} ({case.who(places)})" for way, places in ways.items())
-    return _classes(case, y, (f"the label is written in several ways, taken for 0 and 1: {written}",))
+    return _classes(case, y, (f"label written in several ways, taken for 0 and 1: {written}",))
 
 
 def _numbers(case: _Case, choices: Choices, habits: Sequence[int | None]) -> Labels:
@@ -125,7 +125,7 @@ def _numbers(case: _Case, choices: Choices, habits: Sequence[int | None]) -> Lab
         raise ScenarioError(
             f"The label {case.label!r} is written in several units: {signs}. Write it in one."
         )
-    done = ["the label is per cent, as fractions"] if marks == {"%"} else []
+    done = ["label in per cent, as fractions"] if marks == {"%"} else []
     known = np.concatenate(values[: case.clients])
     task, said = _task(case, values, known)
     done += said

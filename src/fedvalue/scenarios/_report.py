@@ -72,7 +72,7 @@ class DataReport:
         made = ", ".join(plural(number, _WORDS.get(kind, kind)) for kind, number in kinds.items())
         lines = [f"{plural(self.features, 'feature')} from {made}; {self.predicts}."]
         done = [f"{column.name}: {what}" for column in self.columns for what in column.done]
-        return [*lines, *_some([*done, *self.done], ""), *_some(self.suspicious, "Suspicious: ")]
+        return [*lines, *_some([*self.done, *done], ""), *_some(self.suspicious, "Suspicious: ")]
 
     @property
     def predicts(self) -> str:
@@ -99,5 +99,5 @@ _WORDS = {
 def _some(said: list[str] | tuple[str, ...], before: str) -> list[str]:
     shown = [f"{before}{what}." for what in said[:_SHOWN]]
     if len(said) > _SHOWN:
-        shown.append(f"{before}{len(said) - _SHOWN} more; see them all with: fedvalue data check.")
+        shown.append(f"{before}{len(said) - _SHOWN} more: fedvalue data check shows all.")
     return shown
