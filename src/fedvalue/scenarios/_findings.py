@@ -96,6 +96,7 @@ def _wild_cells(
 def row_findings(tables: Sequence[Table], clients: int) -> list[list[str]]:
     """Per file, rows that another client or the test set has, too."""
     rows = [_rows_of(table) for table in tables]
+    share = 0.1 if len(tables[0].columns) > 4 else 0.5  # rows of few cells meet by chance
     found: list[list[str]] = [[] for _ in tables]
     for i, mine in enumerate(rows):
         # Rows of a few categories repeat by nature; where hardly any does, a copy is a copy.
@@ -106,7 +107,7 @@ def row_findings(tables: Sequence[Table], clients: int) -> list[list[str]]:
                 continue
             known = set(rows[k])
             same = sum(row in known for row in mine)
-            if same >= max(5, 0.1 * len(mine)):
+            if same >= max(5, share * len(mine)):
                 found[i].append(f"{plural(same, 'row')} of {len(mine)} also in {stem(tables[k].path)}")
     return found
 

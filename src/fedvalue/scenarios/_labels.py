@@ -125,7 +125,8 @@ def _numbers(case: _Case, choices: Choices, habits: Sequence[int | None]) -> Lab
         raise ScenarioError(
             f"The label {case.label!r} is written in several units: {signs}. Write it in one."
         )
-    done = ["label in per cent, as fractions"] if marks == {"%"} else []
+    (mark,) = marks or {""}
+    done = [f"label in {'per cent, as fractions' if mark == '%' else mark}"] if mark else []
     known = np.concatenate(values[: case.clients])
     task, said = _task(case, values, known)
     done += said
