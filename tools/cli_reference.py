@@ -48,6 +48,7 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue payout": "fedvalue payout demo --pot 100000 --currency EUR --rule floor --md invoice.md",
     "fedvalue audit": "fedvalue audit demo --md audit.md",
     "fedvalue report": "fedvalue report demo --pot 100000 --currency EUR",
+    "fedvalue data check": "fedvalue data check hospitals --label outcome",
     "fedvalue data ls": "fedvalue data ls",
     "fedvalue data show": "fedvalue data show digits --clients 6 --partition size+label-flip",
     "fedvalue data fetch": "fedvalue data fetch mnist",
@@ -60,6 +61,7 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue flower demo": "fedvalue flower demo --clients 4",
 }
 NOT_RUN = {
+    "fedvalue data check": "needs a folder of your own",
     "fedvalue data fetch": "needs the network",
     "fedvalue flower demo": "starts servers, which takes a minute",
 }

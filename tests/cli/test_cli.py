@@ -611,5 +611,5 @@ def test_store_commands_do_not_make_stores(tmp_path: Path, command: list[str]) -
 
 def test_help_shows_defaults_without_escapes() -> None:
     result = CliRunner().invoke(app, ["run", "--help"])
-    assert "[default: digits]" in result.stdout
+    assert "[default: surrogate]" in result.stdout
     assert "\\[" not in result.stdout

@@ -5,6 +5,7 @@ What every trainer must do is checked in test_trainers.py; real processes are in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ from fedvalue.flower._wire import (
 )
 from fedvalue.games import FederatedGame
 from fedvalue.learners import make_learner
-from fedvalue.scenarios import Scenario
+from fedvalue.scenarios import Scale, Scenario
 from fedvalue.store import UtilityStore
 from fedvalue.trainers import LocalTrainer, make_trainer
 from fedvalue.training import Training
@@ -251,6 +252,17 @@ class TestUse:
         trainer = FlowerTrainer(FakeGrid(parties(line()), "least-squares"))
         with pytest.raises(InputError, match="sets of named arrays"):
             outcomes(trainer, line(), "least-squares", QUICK, [1])
+
+    def test_nodes_train_targets_on_the_common_scale(self) -> None:
+        from federations import line
+
+        scenario = replace(line(), target_scale=Scale(100.0, 30.0))
+        trainer = FlowerTrainer(FakeGrid(parties(scenario), "mlp"))
+        there, here = (outcomes(t, scenario, "mlp", QUICK, [1, 7]) for t in (trainer, LocalTrainer("cpu")))
+        assert {mask: found["mse"] for mask, found in there.items()} == pytest.approx(
+            {mask: found["mse"] for mask, found in here.items()}, rel=1e-5
+        )
+        assert here[7] != outcomes(LocalTrainer("cpu"), line(), "mlp", QUICK, [7])[7]
 
     def test_arrays_survive_the_wire(self) -> None:
         arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones((2, 1), np.float32)}

@@ -17,7 +17,7 @@ from fedvalue.errors import InputError, MissingExtraError
 from fedvalue.games import FederatedGame
 from fedvalue.learners import make_learner
 from fedvalue.learners.least_squares import LeastSquares
-from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.scenarios import Dataset, Scale, Scenario
 from fedvalue.trainers import LocalTrainer
 from fedvalue.training import Training
 
@@ -53,6 +53,7 @@ def federation(draw: Draw, sizes: Sequence[int], test: int = 200, classes: int =
     clients = tuple(draw(size) for size in sizes)
     names = tuple(f"c{i}" for i in range(len(sizes)))
     task = "classification" if classes else "regression"
+    more = {"target_scale": Scale(), **more}  # references are computed on the targets as they are
     return Scenario("drawn", clients, names, draw(test), task, classes, **more)
 
 

@@ -20,7 +20,7 @@ from fedvalue.learners import LEARNERS, make_learner
 from fedvalue.learners.torch import TorchLearner
 from fedvalue.learners.torch._models import MODELS
 from fedvalue.outcome import Outcome
-from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.scenarios import Dataset, Scale, Scenario
 from fedvalue.trainers import LocalTrainer, Trainer
 from fedvalue.training import Learner, Session, Training, first_round, later_rounds
 
@@ -51,6 +51,7 @@ def federation(
     names = tuple(f"client {i}" for i in range(len(clients)))
     task = "classification" if classes else "regression"
     held_out = party(drawn, slice(ends[-1], ends[-1] + test))
+    more = {"target_scale": Scale(), **more}  # references are computed on the targets as they are
     return Scenario("small", tuple(clients), names, held_out, task, classes, **more)
 
 

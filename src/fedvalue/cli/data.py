@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedvalue._text import bars, count
+from fedvalue.cli import _data_check
 from fedvalue.cli._console import new_table, print_json, print_table, say
 from fedvalue.cli._options import scenario_options
 
@@ -27,6 +28,9 @@ DataDir = Annotated[
     Path | None,
     typer.Option(help="Folder with data sets; default $FEDVALUE_DATA, then the user's cache folder."),
 ]
+
+
+app.command("check")(_data_check.check)
 
 
 @app.command("ls")

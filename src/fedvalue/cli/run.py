@@ -39,12 +39,12 @@ _OWN = (
 
 def run(
     ctx: typer.Context,
-    scenario: Annotated[str, typer.Option(autocompletion=complete("scenario"), help="Who the clients are: `fedvalue data ls`.")] = "digits",
+    scenario: Annotated[str | None, typer.Option(autocompletion=complete("scenario"), help="Who the clients are: `fedvalue data ls`. [default: digits; with a folder of your own: files]")] = None,
     clients: Annotated[int | None, typer.Option(help="Number of clients. [default: 10; files: one per file]")] = None,
     partition: Annotated[str | None, typer.Option(help="Who gets which rows, such as size+label-flip. [default: the data's own, or size]")] = None,
     samples: Annotated[int | None, typer.Option(help="Rows per client on average. [default: all]")] = None,
     scenario_option: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of scenario or partition: alpha=0.1; repeatable.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder with the data. [default: $FEDVALUE_DATA, the cache folder]")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the data: your own, a file per client, or that of a known scenario. [default: $FEDVALUE_DATA, the cache folder]")] = None,
     label: Annotated[str | None, typer.Option(help="Label column of the scenario files.")] = None,
     model: Annotated[str | None, typer.Option(autocompletion=complete("model"), help="mlp, cnn, linear, text-mean, lstm, least-squares, xgboost, or package.module:factory. [default: what suits the scenario]")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of the federation. [default: 4]")] = None,

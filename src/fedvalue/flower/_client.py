@@ -43,7 +43,7 @@ from fedvalue.flower._wire import (
     to_record,
 )
 from fedvalue.learners import make_learner
-from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.scenarios import Dataset, Scale, Scenario
 from fedvalue.training import Learner, Session, Training, later_rounds
 
 __all__ = ["Party", "add_to", "answer", "client_app"]
@@ -177,8 +177,11 @@ def _scenario(party: Party, config: Mapping[str, Any], kind: str) -> Scenario:
     if test is None or not len(test):
         test = Dataset(party.train.x[:2], party.train.y[:2])
     task, classes = str(config["task"]), count_in(config, "classes")
+    # All nodes train in one unit, which the server says; a node's own targets would give another.
+    scale = Scale(float(config.get("target-centre", 0.0)), float(config.get("target-spread", 1.0)))
+    vocabulary = count_in(config, "vocabulary")
     return PartialScenario(
-        "node", (party.train,), ("node",), test, task, classes, count_in(config, "vocabulary")
+        "node", (party.train,), ("node",), test, task, classes, vocabulary, target_scale=scale
     )
 
 

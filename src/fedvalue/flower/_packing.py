@@ -108,6 +108,8 @@ class Stacks:
                 "task": scenario.task,
                 "classes": scenario.classes,
                 "vocabulary": scenario.vocabulary,
+                "target-centre": scenario.scale.centre,
+                "target-spread": scenario.scale.spread,
             }
         )
 

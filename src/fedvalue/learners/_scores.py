@@ -11,8 +11,11 @@ from torch import Tensor
 
 from fedvalue.errors import UtilityError
 from fedvalue.learners.metrics import Metric
+from fedvalue.scenarios import Scale
 
 __all__ = ["scores"]
+
+_PLAIN = Scale()
 
 
 def scores(
@@ -21,11 +24,13 @@ def scores(
     task: str,
     parts: Mapping[str, Tensor],
     own: Mapping[str, Metric] | None = None,
+    scale: Scale = _PLAIN,
 ) -> list[dict[str, float]]:
     """All metrics of each model: outputs are (models, samples, classes) or, for regression, (…, 1).
 
     Metrics on a named part of the test set are called part/metric. A model with outputs that are not
     finite gets nan everywhere. `own` are metrics of the user's, by the names under which they are stored.
+    Outputs of a regression are in units of `scale`, targets and metrics in their own.
     """
     if task == "classification" and outputs.device.type == "cpu" and len(outputs) > 1:
         # One after the other: how torch adds up many at once, and with it the last bit, depends on how many they are.
@@ -33,6 +38,7 @@ def scores(
     if outputs.device.type == "mps":  # which has no float64
         outputs, targets = outputs.cpu(), targets.cpu()
         parts = {part: rows.cpu() for part, rows in parts.items()}
+    outputs = scale.original(outputs)
     measure = _classification if task == "classification" else _regression
     columns = measure(outputs, targets)
     for part, rows in parts.items():

@@ -94,6 +94,7 @@ class LeastSquaresSession:
         test_x = _flat(scenario.test.x)
         # Moments about the centre of the test set lose no digits to large offsets. The solution is the same.
         self.centre_x = test_x.mean(0)
+        self.untrained = scenario.scale.centre
         self.centre_y = float(scenario.test.y.mean(dtype=np.float64))
         self.moments = np.stack(
             [moments(_flat(c.x) - self.centre_x, c.y - self.centre_y) for c in scenario.clients]
@@ -144,8 +145,8 @@ class LeastSquaresSession:
         flat = self.moments.reshape(self.n, -1)
         pooled = _product(stack.astype(np.float64), flat).reshape(-1, *self.moments.shape[1:])
         intercept, slope = coefficients(pooled, self.ridge)
-        # Without data there is nothing to centre: the initial model, which is 0 everywhere.
-        return np.where(_samples(pooled) > 0, intercept + self.centre_y, 0.0), slope
+        # Without data there is nothing to solve: the untrained model says the centre of the targets' scale.
+        return np.where(_samples(pooled) > 0, intercept + self.centre_y, self.untrained), slope
 
 
 def moments(x: Array, y: Array) -> Array:

@@ -2,9 +2,9 @@
 server appends them all.
 
 An ensemble is a tuple of pieces, each the few trees that one client grew in one round. Its margin is the sum
-of the margins of its pieces, and every piece starts from margin 0 (an even chance, or target 0), so the base
-score cannot be counted twice. Pieces of round 1 are shared by all coalitions; what a piece says about a
-data set is computed once.
+of the margins of its pieces, and every piece starts from margin 0 (an even chance, or the centre of the
+targets), so the base score cannot be counted twice. Pieces of round 1 are shared by all coalitions; what a
+piece says about a data set is computed once.
 """
 
 from __future__ import annotations
@@ -187,7 +187,14 @@ class XGBoostSession:
             outputs = torch.from_numpy(self.margins(ensemble, _TEST))
             if self.scenario.classes == 2:  # margin m is the log odds of class 1: logits 0 and m
                 outputs = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
-            found += scores(outputs[None], self.test_y, self.scenario.task, self.parts, self.own_metrics)
+            found += scores(
+                outputs[None],
+                self.test_y,
+                self.scenario.task,
+                self.parts,
+                self.own_metrics,
+                self.scenario.scale,
+            )
         return found
 
     def margins(self, ensemble: Ensemble, number: int) -> NDArray[np.float64]:
@@ -208,7 +215,7 @@ class XGBoostSession:
     def _matrix(self, owner: int) -> Any:
         """A client's data, whose features XGBoost bins once for all rows and rounds."""
         if owner not in self.matrices:
-            labels = self.scenario.clients[owner].y
+            labels = self.scenario.scale.scaled(self.scenario.clients[owner].y)
             self.matrices[owner] = self.xgboost.DMatrix(self.features[owner], label=labels, nthread=1)
         return self.matrices[owner]
 

@@ -37,7 +37,7 @@ class Job:
     """What `fedvalue run` does, as an object. None: what suits the scenario, or the usual.
 
     `scenario` is a name with `clients`, `partition`, `samples`, `data_dir`, `label` and `scenario_options`, or a
-    Scenario of your own. `model` is a name, package.module:factory, a function that makes an `nn.Module`, or a
+    Scenario of your own; by default "files" where a folder is given, otherwise "digits". `model` is a name, package.module:factory, a function that makes an `nn.Module`, or a
     learner. `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own,
     with `options`. `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that
     lack it are made again. `memory` is a number of bytes or a text such as 4GB. `checkpoint` is about how many seconds
@@ -50,7 +50,7 @@ class Job:
     3
     """
 
-    scenario: str | Scenario = "digits"
+    scenario: str | Scenario | None = None
     _: KW_ONLY
     clients: int | None = None
     partition: str | None = None
@@ -191,7 +191,7 @@ class Job:
 
 
 def run(
-    scenario: str | Scenario = "digits",
+    scenario: str | Scenario | None = None,
     *,
     progress: bool = False,
     on_stage: OnStage | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from os import PathLike
+from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from fedvalue._version import __version__
 from fedvalue.errors import InputError
 from fedvalue.games import FederatedGame
 from fedvalue.run._memory import parse_memory
-from fedvalue.scenarios import SCENARIOS, Scenario, load_scenario
+from fedvalue.scenarios import SCENARIOS, Scenario, load_scenario, where
 from fedvalue.trainers import Located, choose_device
 from fedvalue.training import Training
 
@@ -34,6 +35,7 @@ class Prepared:
     """Everything that is known before the first training: the data is read, the game made, the method accepted."""
 
     scenario: Scenario
+    source: str  # the scenario by its name
     partition: str
     model: str
     device: str
@@ -50,7 +52,8 @@ def prepare(job: Job) -> Prepared:
     """Reads the data and makes the game; whatever is wrong with the options of a job is noticed here."""
     memory, backend_options = parse_memory(job.memory), _backend_options(job)
     rules = {name: getattr(job, name) for name in _RULES if getattr(job, name) is not None}
-    if isinstance(job.scenario, Scenario):
+    chosen = _chosen(job)
+    if isinstance(chosen, Scenario):
         given = [
             n for n in ("clients", "partition", "samples", "data_dir", "label") if getattr(job, n) is not None
         ]
@@ -60,12 +63,12 @@ def prepare(job: Job) -> Prepared:
                 f"{', '.join(named)} cannot be combined with a Scenario object, which defines its own clients. Leave "
                 f"{'it' if len(named) == 1 else 'them'} out, or give the name of a scenario."
             )
-        scenario, partition, usual, suited = job.scenario, "its own", "mlp", {}
+        scenario, source, partition, usual, suited = chosen, chosen.name, "its own", "mlp", {}
     else:
-        entry = SCENARIOS.get(job.scenario)
+        source, entry = chosen, SCENARIOS.get(chosen)
         partition = job.partition or (entry.usual_partition if entry else "")
         scenario = load_scenario(
-            job.scenario,
+            source,
             clients=job.clients,
             partition=partition or None,
             samples=job.samples,
@@ -73,7 +76,7 @@ def prepare(job: Job) -> Prepared:
             data_dir=job.data_dir,
             **_scenario_options(job),
         )
-        usual, suited = SCENARIOS[job.scenario].model, dict(SCENARIOS[job.scenario].training)
+        usual, suited = SCENARIOS[source].model, dict(SCENARIOS[source].training)
     training = Training(**{**suited, **rules}, seed=job.seed)
     model = usual if job.model is None else job.model
     # A cluster has devices of its own; here a model is only looked at, and measured for a dry run.
@@ -94,7 +97,7 @@ def prepare(job: Job) -> Prepared:
     )
     # A model that does not go with the data or the rules is refused here, on a few rows.
     game.learner.session(scenario.thinned(training.batch), training, device, memory)
-    return Prepared(scenario, partition, _model_name(model), device, game)
+    return Prepared(scenario, source, partition, _model_name(model), device, game)
 
 
 def record_of(job: Job) -> dict[str, Any]:
@@ -107,7 +110,7 @@ def record_of(job: Job) -> dict[str, Any]:
                 "format": _FORMAT,
                 **job.identity(),
                 "scenario": {
-                    "name": prepared.scenario.name if isinstance(job.scenario, Scenario) else job.scenario,
+                    "name": prepared.source,
                     "partition": prepared.partition,
                     "clients": list(prepared.scenario.names),
                     "samples": job.samples,
@@ -130,6 +133,28 @@ def record_of(job: Job) -> dict[str, Any]:
             }
         )
     )
+
+
+def _chosen(job: Job) -> str | Scenario:
+    """What is valued: the scenario that was named, else the user's own folder, else the digits."""
+    folder = None if job.data_dir is None else Path(job.data_dir).expanduser()
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"There is no folder {folder}: data_dir must be one that exists.")
+    if job.scenario is not None:
+        entry = SCENARIOS.get(job.scenario) if isinstance(job.scenario, str) else None
+        if folder is not None and entry is not None and entry.needs is None and entry.name != "files":
+            raise InputError(
+                f"The scenario {entry.name!r} reads no files: the data in {folder} would not be used. For data of "
+                "your own say scenario files; otherwise leave data_dir out."
+            )
+        return job.scenario
+    if folder is None:
+        own = job.label is not None or "folder" in job.scenario_options
+        return "files" if own else "digits"
+    held = [name for name in SCENARIOS if where(name, folder) == folder]
+    if held:
+        raise InputError(f"{folder} holds the data of {', '.join(held)}. Which scenario? Name it.")
+    return "files"
 
 
 def _scenario_options(job: Job) -> dict[str, Any]:

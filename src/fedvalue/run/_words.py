@@ -24,6 +24,7 @@ def heading(prepared: Prepared) -> list[str]:
     return [
         f"{scenario.name}, partition {prepared.partition}: {scenario.n} clients, {count(rows)} rows to train on, "
         f"{count(len(scenario.test))} to test on.",
+        *([] if scenario.report is None else scenario.report.lines()),
         f"{prepared.model}, {_rules(prepared.model, game.training)}, seed {game.training.seed}{repeats}, on "
         f"{prepared.where}.",
         *(f"Note: {warning}" for warning in scenario.details.get("warnings", ())),

@@ -12,15 +12,23 @@ from fedvalue.scenarios._build import Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown, whole
 from fedvalue.scenarios._fetch import fetch
 from fedvalue.scenarios._partition import PARTITIONS
+from fedvalue.scenarios._report import ColumnReport, DataReport, PartyReport
+from fedvalue.scenarios._scale import Scale
 from fedvalue.scenarios._sources import folders, located
+from fedvalue.scenarios.files import check_folder
 
 __all__ = [
     "CLASSIFICATION",
     "REGRESSION",
     "SCENARIOS",
+    "ColumnReport",
+    "DataReport",
     "Dataset",
+    "PartyReport",
+    "Scale",
     "Scenario",
     "ScenarioEntry",
+    "check_folder",
     "fetch",
     "folders",
     "load_scenario",

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.errors import ScenarioError
+from fedvalue.scenarios._report import DataReport
+from fedvalue.scenarios._scale import Scale, common_scale
 from fedvalue.store import fingerprint
 
 __all__ = ["CLASSIFICATION", "REGRESSION", "Dataset", "Scenario"]
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
+_LEAST_SPREAD = 1e-5  # of the centre: float32 still tells a hundred steps apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +56,12 @@ class Scenario:
     training could stumble over is refused here. A client without data is a client: its arrays have
     length 0.
 
+    Models of a regression are trained on (target − centre) / spread, and measured in the unit of the targets.
+    This `target_scale` is learnt from the clients' targets so that none of them can move it much;
+    `Scale()` trains on the targets as they are.
+
     `test_parts` are named sets of test rows, for measuring each part by itself. `details` is plain data
-    about the origin. A test set may hold classes that no client has: no coalition can get them
+    about the origin, `report` what was read from files and what was done to it. A test set may hold classes that no client has: no coalition can get them
     right, values remain well defined; `details["warnings"]` says so.
 
     >>> a, b = Dataset([[0.0], [1.0]], [0, 1]), Dataset([[0.1]], [0])
@@ -72,6 +79,8 @@ class Scenario:
     vocabulary: int = 0
     test_parts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    target_scale: Scale | None = None
+    report: DataReport | None = None
 
     def __post_init__(self) -> None:
         names = _checked_names(self.names, len(self.clients))
@@ -85,6 +94,7 @@ class Scenario:
         parts = {str(key): _checked_part(str(key), rows, len(test)) for key, rows in self.test_parts.items()}
         warnings = [*self.details.get("warnings", []), *self._unseen(clients, test)]
         for key, value in {
+            "target_scale": self._target_scale(clients),
             "names": names,
             "clients": clients,
             "test": test,
@@ -98,17 +108,23 @@ class Scenario:
         """How many clients."""
         return len(self.clients)
 
+    @property
+    def scale(self) -> Scale:
+        """What models of a regression are trained in."""
+        return self.target_scale or Scale()
+
     @cached_property
     def fingerprint(self) -> str:
         """Changes with any array, test part or the kind of task; not with names and details.
 
         Made of the parties' fingerprints, so that who knows only those (a server) finds the same one.
         """
+        scale = () if self.scale.is_plain else (self.scale.centre, self.scale.spread)
         return fingerprint(
             [c.fingerprint for c in self.clients],
             self.test.fingerprint,
             dict(self.test_parts),
-            (self.task, self.classes, self.vocabulary),
+            (self.task, self.classes, self.vocabulary, *scale),
         )[0]
 
     def summary(self) -> list[dict[str, Any]]:
@@ -131,6 +147,7 @@ class Scenario:
             "test": _described(self.test, self.task, self.classes),
             "test_parts": {name: len(rows) for name, rows in self.test_parts.items()},
             "details": dict(self.details),
+            **({} if self.report is None else {"report": self.report.to_dict()}),
         }
 
     def thinned(self, rows: int) -> Scenario:
@@ -154,6 +171,17 @@ class Scenario:
         x = _whole(x, self.vocabulary, f"token ids of {whose}") if self.vocabulary else _float32(x)
         y = _whole(y, self.classes, f"labels of {whose}") if self.classes else _float32(y)
         return Dataset(np.ascontiguousarray(x), np.ascontiguousarray(y))
+
+    def _target_scale(self, clients: Sequence[Dataset]) -> Scale:
+        if self.task == CLASSIFICATION:
+            return Scale()
+        scale = common_scale([c.y for c in clients]) if self.target_scale is None else self.target_scale
+        if scale.spread < _LEAST_SPREAD * abs(scale.centre):
+            raise ScenarioError(
+                f"The targets lie about {scale.centre:.6g} and spread by {scale.spread:.3g} only: too little for "
+                f"float32, which holds seven digits. Subtract {scale.centre:.6g} from all of them."
+            )
+        return scale
 
     def _unseen(self, clients: Sequence[Dataset], test: Dataset) -> list[str]:
         if self.task != CLASSIFICATION:

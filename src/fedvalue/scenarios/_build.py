@@ -16,6 +16,8 @@ from fedvalue.scenarios._base import CLASSIFICATION, Dataset, Scenario
 from fedvalue.scenarios._changes import Party, Setting, riders
 from fedvalue.scenarios._checks import stream, unknown, whole
 from fedvalue.scenarios._partition import PARTITIONS, Partition, Rows, parse, same, shares, subset
+from fedvalue.scenarios._report import DataReport
+from fedvalue.scenarios._scale import Scale
 
 __all__ = ["Ask", "Parts", "Pool", "ScenarioEntry", "assemble"]
 
@@ -51,7 +53,8 @@ Whatever is learnt from data (means, categories, words) is learnt from those tra
 class Pool:
     """A data set before it is shared out. `natural` gives its own clients (writers, files, …).
 
-    `shared_name` is its name where it is shared out otherwise and `name` would promise too much.
+    `shared_name` is its name where it is shared out otherwise and `name` would promise too much. The last two are
+    those of the scenario.
     """
 
     name: str
@@ -63,6 +66,8 @@ class Pool:
     test_groups: NDArray[Any] | None = None
     shared_name: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
+    target_scale: Scale | None = None
+    report: DataReport | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,8 @@ def assemble(entry: ScenarioEntry, ask: Ask, spec: str, options: Mapping[str, An
         vocabulary=vocabulary,
         test_parts=_test_parts(pool, ask, test_rows),
         details=_details(entry, ask, spec, options, pool, parties),
+        target_scale=pool.target_scale,
+        report=pool.report,
     )
 
 

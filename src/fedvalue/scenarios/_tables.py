@@ -1,37 +1,62 @@
-"""Reading a user's files: CSV and Parquet as named columns, NPZ as the arrays x and y."""
+"""Reading a user's files: CSV and Parquet as named columns, NPZ as the arrays x and y. Nothing is repaired or dropped.
+
+A line of a CSV file is a row. A quoted cell must therefore end on its line: a forgotten quote would otherwise swallow
+the rows up to the next one, and nobody could tell.
+"""
 
 from __future__ import annotations
 
 import csv
-import io
-import zipfile
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._extras import need
+from fedvalue._text import plural
 from fedvalue.errors import ScenarioError
+from fedvalue.scenarios._readings import Readings, as_numbers, plain
 from fedvalue.scenarios._sources import content_of
 
-__all__ = ["SUFFIXES", "Table", "kind", "numbers", "read_npz", "read_table", "stem"]
+__all__ = ["SUFFIXES", "Cells", "Table", "kind", "read_npz", "read_table", "stem", "texts"]
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 _DELIMITERS = ",;\t|"
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_QUOTED = re.compile(r'"[^"]*"')
+
+Cells: TypeAlias = "list[str] | NDArray[np.float64]"
+"""A column: text as written, or numbers (NaN where missing) where the file itself has numbers."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns of equal length: floats are numbers (NaN where missing), text is as written."""
+    """Named columns of equal length, the line of each row, and how many blank lines were passed over."""
 
     path: Path
-    columns: dict[str, NDArray[Any]]
+    columns: dict[str, Cells]
+    lines: Sequence[int]
+    blank: int = 0
+    unit: str = "line"  # what `lines` number
+    _read: dict[str, Readings] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
+        return len(self.lines)
+
+    def numbers(self, name: str) -> Readings:
+        """A column read as numbers, in both ways; numbers of the file itself have one meaning."""
+        if name not in self._read:
+            cells = self.columns[name]
+            self._read[name] = as_numbers(cells) if isinstance(cells, list) else Readings(cells, cells)
+        return self._read[name]
+
+    def at(self, row: int) -> str:
+        """Where a row is, for a message."""
+        return f"{self.path}, {self.unit} {self.lines[row]}"
 
 
 def kind(path: Path) -> str:
@@ -41,18 +66,35 @@ def kind(path: Path) -> str:
 
 def stem(path: Path) -> str:
     """The name of a file without that suffix."""
-    return path.name[: -len(kind(path))]
+    return path.name[: -len(kind(path))] if kind(path) else path.name
+
+
+def texts(cells: Cells) -> list[str]:
+    """A column as text; numbers without a needless .0."""
+    if isinstance(cells, list):
+        return cells
+    return ["" if np.isnan(value) else f"{value:.15g}" for value in cells.tolist()]
 
 
 def read_table(path: Path) -> Table:
     """The columns of a CSV or Parquet file."""
-    columns = _read_parquet(path) if kind(path) == ".parquet" else _read_csv(path)
-    if not columns:
+    table = _read_parquet(path) if kind(path) == ".parquet" else _read_csv(path)
+    names = list(table.columns)
+    if not names:
         raise ScenarioError(f"{path} has no columns. A client without data still needs the header row.")
-    return Table(path, columns)
+    if "" in names:
+        raise ScenarioError(
+            f"{path}, line 1: column {names.index('') + 1} has no name. If it numbers the rows, as some programs "
+            "write it, leave it out; otherwise name it."
+        )
+    if all(as_numbers([name]).valid[0] for name in names):
+        raise ScenarioError(
+            f"{path}, line 1: expected the names of the columns. Got numbers: {', '.join(names[:5])}. Add a header row."
+        )
+    return table
 
 
-def read_npz(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def read_npz(path: Path, label: str) -> tuple[NDArray[Any], Cells]:
     """The features `x` and the labels (`label`) of an NPZ file."""
     try:
         with np.load(path, allow_pickle=False) as stored:
@@ -63,8 +105,10 @@ def read_npz(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
                     f"Got {sorted(stored.files)}."
                 )
             x, y = stored["x"], stored[label]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, ScenarioError):
+    except ScenarioError:
+        raise
+    except Exception as error:  # damaged archives make zipfile, zlib and numpy raise whatever they like
+        if isinstance(error, MemoryError):
             raise
         raise ScenarioError(f"{path} cannot be read as NPZ without pickled objects: {error}.") from error
     if y.ndim != 1 or x.ndim < 2 or len(x) != len(y):
@@ -74,65 +118,109 @@ def read_npz(path: Path, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
         )
     if x.dtype.kind not in "fiub":
         raise ScenarioError(f"{path}: 'x' must hold numbers. Got {x.dtype}.")
-    return x, y.astype(np.float64) if y.dtype.kind in "fiub" else y.astype(np.str_)
+    if y.dtype.kind not in "fiubUS":
+        raise ScenarioError(f"{path}: {label!r} must hold numbers or texts. Got {y.dtype}.")
+    if y.dtype.kind in "fiub":
+        return x, y.astype(np.float64)
+    words = [word.decode("utf-8", "replace") if isinstance(word, bytes) else word for word in y.tolist()]
+    return x, [plain(word) for word in words]
 
 
-def numbers(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Text as numbers; NaN where a cell is empty or is not a number."""
-    if values.dtype.kind == "f":
-        return values
-    try:
-        return values.astype(np.float64)
-    except ValueError:
-        return np.asarray([_number(value) for value in values.tolist()], dtype=np.float64)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
-
-
-def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        text = content_of(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path} is not UTF-8 text: {error}. Save it as UTF-8.") from error
-    first = text.split("\n", 1)[0]
-    delimiter = max(_DELIMITERS, key=first.count)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
-    header = [name.strip() for name in next(lines, [])]
-    if "" in header:
-        raise ScenarioError(
-            f"{path}: column {header.index('') + 1} has no name. If it numbers the rows, as some programs "
-            "write it, leave it out; otherwise name it."
-        )
-    if len(set(header)) != len(header):
-        raise ScenarioError(f"{path} has columns of the same name: {header}.")
-    rows: list[list[str]] = []
-    for row in lines:
-        if not any(cell.strip() for cell in row):
+def _read_csv(path: Path) -> Table:
+    lines = re.split("\r\n|\n|\r", _text(path))
+    while lines and not lines[-1].strip():
+        lines.pop()  # the end of the last line, and of the file
+    if not lines:
+        return Table(path, {}, [])
+    skipped = 0
+    delimiter = max(_DELIMITERS, key=_QUOTED.sub("", lines[0]).count)
+    if re.fullmatch("sep=.", lines[0].strip(), re.IGNORECASE):  # which spreadsheets write for each other
+        delimiter, skipped = lines[0].strip()[-1], 1
+    header, *rows = _rows(path, lines[skipped:], delimiter, skipped)
+    names = [plain(name) for name in header[1]]
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise ScenarioError(f"{path}, line {header[0]} has columns of the same name: {', '.join(twice)}.")
+    used: list[list[str]] = []
+    numbers: list[int] = []
+    for number, row in rows:
+        cells = [plain(cell) for cell in row]
+        if not any(cells):
             continue
-        if len(row) != len(header):
+        if len(cells) != len(names):
             raise ScenarioError(
-                f"{path}, row {len(rows) + 1}: expected {len(header)} cells as in the header. Got {len(row)}."
+                f"{path}, line {number}: expected {plural(len(names), 'cell')} as in the header. Got {len(cells)}."
             )
-        rows.append([cell.strip() for cell in row])
-    cells = np.asarray(rows, dtype=np.str_).reshape(len(rows), len(header))
-    return {name: cells[:, i] for i, name in enumerate(header)}
+        used.append(cells)
+        numbers.append(number)
+    columns: dict[str, Cells] = {name: [row[i] for row in used] for i, name in enumerate(names)}
+    return Table(path, columns, numbers, len(rows) - len(used))
 
 
-def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
+def _text(path: Path) -> str:
+    data = content_of(path)
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise ScenarioError(f"{path}, line 1: this is UTF-16 text, not UTF-8. Save it as UTF-8.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ScenarioError(
+            f"{path}, line {line}: not UTF-8 text ({error.reason} {data[error.start]:#04x}). Save the file as UTF-8."
+        ) from error
+    strange = _CONTROL.search(text)
+    if strange:
+        line = text.count("\n", 0, strange.start()) + 1
+        raise ScenarioError(
+            f"{path}, line {line}: holds the control character {ord(strange[0]):#04x}, which no table has. Is the "
+            "file damaged, or not a CSV file?"
+        )
+    return text
+
+
+def _rows(path: Path, lines: list[str], delimiter: str, skipped: int) -> list[tuple[int, list[str]]]:
+    """The cells of each line with its number; every line is one row."""
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+    rows: list[tuple[int, list[str]]] = []
+    while True:
+        number = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise ScenarioError(
+                f"{path}, line {number + skipped}: {_explained(str(error), reader.line_num > number)}"
+            ) from error
+        if row is None:
+            return rows
+        if reader.line_num > number:
+            raise ScenarioError(f"{path}, line {number + skipped}: {_explained('', True)}")
+        rows.append((number + skipped, row))
+
+
+def _explained(error: str, beyond_the_line: bool) -> str:
+    if "field larger" in error:
+        return f"a cell has more than {csv.field_size_limit():,} characters. Is a quote missing, or the file no table?"
+    if beyond_the_line or "end of data" in error:
+        return (
+            "a quoted cell does not end on this line. Close the quote, or take line breaks out of the cell."
+        )
+    return f'a quote in the middle of a cell ({error}). Write it twice ("") or take it out.'
+
+
+def _read_parquet(path: Path) -> Table:
     parquet = need("pyarrow.parquet", f"Reading {path}")
     try:
         table = parquet.read_table(path)
-        return {str(name): _column(table.column(name).to_pylist()) for name in table.column_names}
+        columns = {str(name): _column(table.column(name).to_pylist()) for name in table.column_names}
     except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
         raise ScenarioError(f"{path} cannot be read as Parquet: {error}.") from error
+    if len(columns) != len(table.column_names):
+        raise ScenarioError(f"{path} has columns of the same name: {list(table.column_names)}.")
+    rows = len(next(iter(columns.values()), []))
+    return Table(path, columns, range(1, rows + 1), unit="row")
 
 
-def _column(values: Sequence[Any]) -> NDArray[Any]:
+def _column(values: Sequence[Any]) -> Cells:
     if all(value is None or isinstance(value, (bool, int, float)) for value in values):
         return np.asarray([np.nan if value is None else value for value in values], dtype=np.float64)
-    return np.asarray(["" if value is None else str(value) for value in values], dtype=np.str_)
+    return ["" if value is None else plain(str(value)) for value in values]

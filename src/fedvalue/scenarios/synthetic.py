@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedvalue.scenarios._build import Ask, Pool
 from fedvalue.scenarios._checks import number, stream, whole
 from fedvalue.scenarios._partition import Rows
+from fedvalue.scenarios._scale import Scale
 
 __all__ = ["build"]
 
@@ -42,4 +43,5 @@ def build(ask: Ask, *, features: int = 10, noise_sd: float = 1.0) -> Pool:
         return train_x[rows], test_x[test_rows], 0
 
     details = {"source": "generated", "weights": weights.tolist(), "noise_sd": sd}
-    return Pool("synthetic", train_y, test_y, encode, classes=0, details=details)
+    # Its targets have the scale of the theory: they are trained as they are.
+    return Pool("synthetic", train_y, test_y, encode, classes=0, details=details, target_scale=Scale())

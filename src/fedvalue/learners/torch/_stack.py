@@ -127,7 +127,10 @@ class TorchSession:
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
         self.regression = scenario.classes == 0
         self.x = torch.from_numpy(np.concatenate([c.x for c in scenario.clients])).to(device)
-        self.y = torch.from_numpy(np.concatenate([c.y for c in scenario.clients])).to(device)
+        # Targets are trained on a common scale; what comes out is measured in their own unit.
+        self.scale = scenario.scale
+        targets = self.scale.scaled(np.concatenate([c.y for c in scenario.clients]))
+        self.y = torch.from_numpy(targets).to(device)
         self.shares = device != "cpu" or _first_outputs(self.module) >= _FEWEST
         self.steps = LocalSteps(self._forward, self._losses, training, self.x, self.y, self.shares)
         self.offsets = np.cumsum([0, *(len(c) for c in scenario.clients)])
@@ -211,18 +214,22 @@ class TorchSession:
             part = self.take(stack, self._enough(rows))
             with self.lock, self._on_device():
                 outputs = self._outputs(part, min(samples, _TEST_CHUNK))[: len(rows)]
-            found += scores(outputs, self.test_y, self.scenario.task, self.parts, self.own_metrics)
+            found += scores(
+                outputs, self.test_y, self.scenario.task, self.parts, self.own_metrics, self.scale
+            )
         return found
 
     step = staticmethod(step)
 
     def loss_drops(self, before: TorchStack, after: TorchStack) -> list[float]:
-        split_x, split_y = (torch.split(part, _TEST_CHUNK) for part in (self.test_x, self.test_y))
+        test_y = torch.from_numpy(self.scale.scaled(self.scenario.test.y)).to(self.device)
+        split_x, split_y = (torch.split(part, _TEST_CHUNK) for part in (self.test_x, test_y))
         pieces = zip(split_x, split_y, strict=True)
         losses = (lambda model, x=x, y=y: self._losses(self._forward(model, x), y) for x, y in pieces)
         with self.lock:
             self.module.eval()
-            return loss_drops(losses, before, after, len(self.test_y))
+            drops = loss_drops(losses, before, after, len(test_y))
+        return [drop * self.scale.spread**2 for drop in drops]  # squared errors, in the unit of the targets
 
     @torch.no_grad()
     def _outputs(self, stack: TorchStack, samples: int) -> Tensor:

@@ -1,0 +1,95 @@
+"""fedvalue data check: what fedvalue makes of a folder, before anything is trained."""
+
+from __future__ import annotations
+
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedvalue._checks import did_you_mean
+from fedvalue._text import count, one_line, plural
+from fedvalue.cli._console import complain, new_table, print_json, print_table, say
+from fedvalue.cli._options import scenario_options
+from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from fedvalue.scenarios import DataReport
+
+__all__ = ["check"]
+
+
+def check(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder with a file per client and a test set.")
+    ],
+    label: Annotated[str | None, typer.Option(help="Column to predict.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", "-o", metavar="KEY=VALUE", help="As for a run: drop=id, decimal=comma; repeatable."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check a folder of your own: rows, columns, what is done to them, what is suspicious, what is refused.
+
+    Ends with code 1 where something is refused.
+    """
+    from fedvalue.scenarios import check_folder
+
+    options = scenario_options(option or (), ("folder", "label"))
+    known = [name for name in signature(check_folder).parameters if name not in ("folder", "label")]
+    for name in options:
+        if name not in known:
+            raise InputError(
+                f"Unknown option {name!r}. {did_you_mean(name, known)}Options: {', '.join(known)}."
+            )
+    report = check_folder(folder, label=label, **options)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _print(report)
+    if report.refused:
+        raise typer.Exit(1)
+
+
+def _print(report: DataReport) -> None:
+    from rich.text import Text
+
+    if report.parties:
+        table = new_table(
+            "client",
+            "rows",
+            "missing",
+            "labels",
+            "suspicious",
+            right=("rows", "missing", "suspicious"),
+            wrap=("labels",),
+        )
+        for party in report.parties:
+            name = f"({party.name})" if party.is_test else party.name
+            odd = str(len(party.findings)) if party.findings else "–"
+            table.add_row(Text(name), count(party.rows), count(party.missing), Text(party.labels), odd)
+        print_table(table)
+        say()
+    if report.columns:
+        table = new_table(
+            "column", "kind", "features", "what is done", right=("features",), wrap=("what is done",)
+        )
+        for column in report.columns:
+            done = Text(one_line("; ".join(column.done)) or "–")
+            table.add_row(Text(one_line(column.name)), column.kind, count(column.features), done)
+        print_table(table)
+        say()
+    if report.task:
+        say(one_line(f"{plural(report.features, 'feature')}; {report.predicts}."))
+    for what in report.done:
+        say(one_line(f"{what[:1].upper()}{what[1:]}."))
+    for what in report.suspicious:
+        say(one_line(f"Suspicious: {what}."))
+    for what in report.refused:
+        complain(one_line(what))
+    if not report.refused:
+        say("Nothing is refused." if report.suspicious else "Nothing is refused, and nothing is suspicious.")

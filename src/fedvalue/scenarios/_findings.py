@@ -1,0 +1,118 @@
+"""What is suspicious about single files: columns that lie far from everybody else's, wild cells, copied rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue._text import percent, plural, shortened
+from fedvalue.scenarios._scale import Scale, common_scale, own_scale
+from fedvalue.scenarios._tables import Table, stem, texts
+
+__all__ = ["far_findings", "row_findings"]
+
+_SHIFTED = 5.0  # spreads by which a client's centre may differ: groups of people differ by one or two
+_WIDER = 20.0  # times that it may spread as much: other units differ by 60, 100, 1,000
+_WILD = 100.0  # spreads by which a single cell may lie off
+_ENOUGH = 20  # rows from which on a small spread says something
+_SENTINELS = [-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0]
+
+
+def far_findings(
+    name: str, values: Sequence[NDArray[np.float64]], tables: Sequence[Table], clients: int
+) -> list[list[str]]:
+    """Per file, what is odd about its numbers in this column, compared with all clients'."""
+    known = [part[~np.isnan(part)] for part in values]
+    common = common_scale(known[:clients])
+    found: list[list[str]] = [[] for _ in values]
+    for i, part in enumerate(known):
+        if not len(part):
+            if len(values[i]):
+                found[i].append(f"{name} is missing in all rows")
+            continue
+        stand_ins = _stand_ins(part, common)
+        for number in stand_ins:
+            found[i].append(
+                f"{name} is {number:g} in {plural(int((part == number).sum()), 'row')}, far from the rest; if this "
+                f"stands for nothing: missing={number:g}"
+            )
+        rest = part[~np.isin(part, stand_ins)]
+        others = [k for k, other in enumerate(known[:clients]) if k != i and len(other)]
+        own = own_scale(rest)
+        if others and _is_far(own, common, len(rest)):
+            there = common_scale([known[k] for k in others])
+            found[i].append(
+                f"{name} lies far from that of the others: about {own.centre:.4g} ± {own.spread:.2g}, theirs "
+                f"{there.centre:.4g} ± {there.spread:.2g}; other units?"
+            )
+        else:
+            found[i] += _wild_cells(name, values[i], stand_ins, common, tables[i])
+        absent = len(values[i]) - len(part)
+        if 2 * absent > len(values[i]):
+            found[i].append(f"{name} is missing in {percent(absent / len(values[i]))} of the rows")
+    return found
+
+
+def _is_far(own: Scale, common: Scale, rows: int) -> bool:
+    ratio = own.spread / common.spread
+    shifted = abs(own.centre - common.centre) > _SHIFTED * common.spread * max(1.0, ratio)
+    narrow = rows >= _ENOUGH and 0 < ratio < 1 / _WIDER
+    return shifted or ratio > _WIDER or narrow
+
+
+def _stand_ins(part: NDArray[np.float64], common: Scale) -> list[float]:
+    """Numbers such as -999 that occur several times, far from all others: many programs write them for nothing."""
+    found: list[float] = []
+    for number in sorted(set(part[np.isin(part, _SENTINELS)].tolist())):
+        same = part == number
+        off = np.abs(part - common.centre) / common.spread
+        own = off[same][0]
+        if (
+            1 < int(same.sum()) < len(part)
+            and own > 3
+            and own > 1.5 * off[~same & ~np.isin(part, found)].max(initial=0)
+        ):
+            found.append(number)
+    return found
+
+
+def _wild_cells(
+    name: str, values: NDArray[np.float64], known: Sequence[float], common: Scale, table: Table
+) -> list[str]:
+    with np.errstate(invalid="ignore"):
+        wild = np.flatnonzero(
+            (np.abs(values - common.centre) / common.spread > _WILD) & ~np.isin(values, known)
+        )
+    if not wild.size:
+        return []
+    cell = texts(table.columns[name])[wild[0]] if name in table.columns else f"{values[wild[0]]:.6g}"
+    more = f" and {wild.size - 1} more" if wild.size > 1 else ""
+    where = f"{table.unit} {table.lines[wild[0]]}"
+    return [f"{name} is {shortened(cell, 20)} in {where}{more}, more than a hundred spreads off"]
+
+
+def row_findings(tables: Sequence[Table], clients: int) -> list[list[str]]:
+    """Per file, rows that another client or the test set has, too."""
+    rows = [_rows_of(table) for table in tables]
+    share = 0.1 if len(tables[0].columns) > 4 else 0.5  # rows of few cells meet by chance
+    found: list[list[str]] = [[] for _ in tables]
+    for i, mine in enumerate(rows):
+        # Rows of a few categories repeat by nature; where hardly any does, a copy is a copy.
+        if len(mine) < 5 or len(set(mine)) < 0.9 * len(mine):
+            continue
+        for k in range(i):
+            if k >= clients:
+                continue
+            known = set(rows[k])
+            same = sum(row in known for row in mine)
+            if same >= max(5, share * len(mine)):
+                found[i].append(f"{plural(same, 'row')} of {len(mine)} also in {stem(tables[k].path)}")
+    return found
+
+
+def _rows_of(table: Table) -> list[int]:
+    """A fingerprint of every row, by all its cells."""
+    names = sorted(table.columns)
+    return [hash(row) for row in zip(*(texts(table.columns[name]) for name in names), strict=True)]
