@@ -40,11 +40,33 @@ def _leaves(layout: str) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_equal_to_torch_to_the_bit(layout: str) -> None:
+def test_equal_to_torch(layout: str) -> None:
     ours, theirs = _leaves(layout), _leaves(layout)
     found = _run(FusedAdam(ours, 0.01), ours, 200)
     expected = _run(torch.optim.Adam(theirs, lr=0.01, fused=True), theirs, 200)
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    for a, b in zip(found, expected, strict=True):
+        assert torch.allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("size", [1, 10, 31, 64])
+def test_a_model_ends_the_same_whatever_is_stacked_with_it(size: int) -> None:
+    """Torch's own kernel rounds the last numbers of a tensor differently."""
+    noise = torch.Generator().manual_seed(1)
+    start, slopes = torch.randn(24, size, generator=noise), torch.randn(8, 24, size, generator=noise)
+
+    def trained(rows: slice) -> Tensor:
+        models = start[rows].clone().requires_grad_()
+        optimizer = FusedAdam([models], 0.01)
+        for slope in slopes:
+            models.grad = slope[rows].clone()
+            optimizer.step()
+        return models.detach()
+
+    together = trained(slice(None))
+    for width in (1, 2, 7):
+        for first in range(0, 24, width):
+            rows = slice(first, first + width)
+            assert torch.equal(trained(rows), together[rows])
 
 
 def test_nothing_to_train_is_no_error() -> None:

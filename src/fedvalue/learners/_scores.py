@@ -112,7 +112,7 @@ def _auc(logits: Tensor, labels: Tensor, present: Tensor) -> Tensor:
             continue
         rank_sum = _mean_ranks(score, positive).sum(1)
         areas.append((rank_sum - count * (count + 1) / 2) / (count * (samples - count)))
-    return torch.stack(areas).mean(0)
+    return torch.stack(areas, dim=1).mean(1)  # along the rows: the same sum however many models there are
 
 
 def _mean_ranks(score: Tensor, which: Tensor) -> Tensor:

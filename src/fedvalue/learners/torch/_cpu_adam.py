@@ -1,7 +1,10 @@
 """Adam on the CPU by torch's own fused kernel, without torch.optim.
 
 The first step of a torch.optim optimiser imports torch's compiler, which takes a second of CPU time: much for an app
-that a federation starts for every message, and for a small run. The numbers are the same to the bit.
+that a federation starts for every message, and for a small run.
+
+The kernel rounds the last numbers of a tensor, those that do not fill a vector register, in another way than the rest.
+In a stack that would be a matter of how many models there are, so they have a register of their own.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fedvalue.learners.torch._linear import LINE
+
 __all__ = ["FusedAdam"]
 
 # A private operation of torch: a release without it gets torch.optim, with the same results to rounding.
@@ -18,19 +23,13 @@ _FUSED = getattr(torch, "_fused_adam_", None)
 
 
 class FusedAdam:
-    """What torch.optim.Adam(fused=True) does with its default settings."""
+    """What torch.optim.Adam(fused=True) does with its default settings, except how it rounds the ends of tensors."""
 
     def __init__(self, parameters: Sequence[Tensor], rate: float) -> None:
         self.parameters = parameters
         self.torchs = torch.optim.Adam(parameters, lr=rate) if _FUSED is None and parameters else None
         self.rate = rate
-        self.means = [torch.zeros_like(p, memory_format=torch.preserve_format) for p in parameters]
-        self.squares = [torch.zeros_like(p, memory_format=torch.preserve_format) for p in parameters]
-        self.steps = [torch.zeros(()) for _ in parameters]
-        if any(mean.stride() != p.stride() for mean, p in zip(self.means, parameters, strict=True)):
-            raise ValueError(
-                "The fused kernel reads memory from end to end: parameters must have no gaps in it."
-            )
+        self.states = [_State(p) for p in parameters]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self.parameters:
@@ -42,15 +41,56 @@ class FusedAdam:
         if self.torchs is not None:
             self.torchs.step()
             return
-        used = [i for i, p in enumerate(self.parameters) if p.grad is not None]
+        pairs = zip(self.states, self.parameters, strict=True)
+        used = [(state, p.grad) for state, p in pairs if p.grad is not None]
         if not used or _FUSED is None:
             return
-        parameters, means, squares, steps = (
-            [column[i] for i in used] for column in (self.parameters, self.means, self.squares, self.steps)
-        )
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        torch._foreach_add_(steps, 1)
+        torch._foreach_add_([state.steps for state, _ in used], 1)
+        parts = [part for state, gradient in used for part in state.parts(gradient)]
+        parameters, gradients, means, squares, steps = (list(column) for column in zip(*parts, strict=True))
         _FUSED(
             parameters, gradients, means, squares, [], steps,
             lr=self.rate, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
         )  # fmt: skip
+        for state, _ in used:
+            state.put_end_back()
+
+
+class _State:
+    """A parameter as it lies in memory, its moments, and a register for the numbers at its end."""
+
+    def __init__(self, parameter: Tensor) -> None:
+        self.like = parameter.detach()
+        if torch.empty_like(self.like).stride() != self.like.stride():
+            raise ValueError(
+                "The fused kernel reads memory from end to end: parameters must have no gaps in it."
+            )
+        self.numbers = _in_memory(self.like)
+        self.whole = len(self.numbers) // LINE * LINE
+        self.left = len(self.numbers) - self.whole
+        self.end, self.slope = self.numbers.new_zeros(2, LINE)
+        self.mean, self.square = self.numbers.new_zeros(2, self.whole + LINE)
+        self.steps = torch.zeros(())
+
+    def parts(self, gradient: Tensor) -> list[tuple[Tensor, ...]]:
+        """What the kernel is called with: whole registers, and one that is filled up."""
+        if gradient.stride() != self.like.stride():
+            gradient = torch.empty_like(self.like).copy_(gradient)
+        slopes, whole = _in_memory(gradient), self.whole
+        found: list[tuple[Tensor, ...]] = []
+        if whole:
+            moments = self.mean[:whole], self.square[:whole]
+            found.append((self.numbers[:whole], slopes[:whole], *moments, self.steps))
+        if self.left:
+            self.end[: self.left] = self.numbers[whole:]
+            self.slope[: self.left] = slopes[whole:]
+            found.append((self.end, self.slope, self.mean[whole:], self.square[whole:], self.steps))
+        return found
+
+    def put_end_back(self) -> None:
+        self.numbers[self.whole :] = self.end[: self.left]
+
+
+def _in_memory(tensor: Tensor) -> Tensor:
+    """All its numbers in the order in which they lie."""
+    return tensor.as_strided((tensor.numel(),), (1,))
