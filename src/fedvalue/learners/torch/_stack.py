@@ -316,25 +316,11 @@ class TorchSession:
 
     def _minibatches(self, client: int, t: int) -> Batches:
         """Which samples each step of a client's round t sees; the last batch of an epoch may be smaller."""
-        data = self.scenario.clients[client]
-        width = self._widest_batch()
-        epochs = 1 if self.training.algorithm == "fedsgd" else self.training.epochs
-        seed = np.random.SeedSequence([self.training.seed, int(data.fingerprint[:16], 16), t])
-        rng = np.random.default_rng(seed)
-        steps = -(-len(data) // width)
-        # Filled up with a sample of its own: weight 0 does not make another client's infinite loss vanish.
-        index = np.full((epochs, steps * width), self.offsets[client], np.int64)
-        weight = np.zeros((epochs, steps * width), np.float32)
-        for epoch in range(epochs):
-            index[epoch, : len(data)] = rng.permutation(len(data)) + self.offsets[client]
-            weight[epoch, : len(data)] = 1
-        weight = weight.reshape(epochs * steps, width)
-        weight /= weight.sum(1, keepdims=True)
-        return Batches(
-            torch.from_numpy(index.reshape(epochs * steps, width)).to(self.device),
-            torch.from_numpy(weight).to(self.device),
-            int(seed.generate_state(1)[0]),
-        )
+        data, rules = self.scenario.clients[client], self.training
+        epochs = 1 if rules.algorithm == "fedsgd" else rules.epochs
+        seed = np.random.SeedSequence([rules.seed, int(data.fingerprint[:16], 16), t])
+        offset = int(self.offsets[client])
+        return Batches.drawn(seed, len(data), self._widest_batch(), epochs, offset, self.device)
 
 
 def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:

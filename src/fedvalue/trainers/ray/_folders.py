@@ -44,9 +44,9 @@ def remove_abandoned() -> None:
         return
     import fcntl
 
+    for folder in [folder for folder in _held if not folder.exists()]:
+        os.close(_held.pop(folder))
     for folder in _parent().glob(f"{_PREFIX}*"):
-        if folder in _held and not folder.exists():
-            os.close(_held.pop(folder))
         try:
             if folder.is_symlink() or folder.stat().st_uid != os.getuid():
                 continue
