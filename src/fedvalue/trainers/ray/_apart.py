@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 from fedvalue import errors
@@ -23,12 +25,29 @@ from fedvalue.errors import FedvalueError, FedvalueWarning, UtilityError
 __all__ = ["Apart", "can_fork"]
 
 Send = Callable[[dict[str, Any]], None]
+_OF_GRPC = (
+    "grpc",
+    "event_engine",
+    "gcs_client",
+    "resolver-exec",
+    "default-exec",
+    "client.poll",
+    "timer_manager",
+)
 _PATIENCE = 15.0  # for a child that was asked to end
 
 
 def can_fork() -> bool:
-    """Only Linux does so without a danger for what the system's libraries hold."""
-    return os.uname().sysname == "Linux" if hasattr(os, "uname") else False
+    """Only Linux does so without a danger for what the system's libraries hold; and gRPC, which Ray talks by, must not
+    have been used before, for it has threads that a child lacks.
+    """
+    if sys.platform != "linux":
+        return False
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            if (task / "comm").read_text().startswith(_OF_GRPC):
+                return False
+    return True
 
 
 class Apart:
