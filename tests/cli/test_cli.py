@@ -516,6 +516,23 @@ def test_store_show(db: Path, partial: Path) -> None:
     assert "exactly one game" in failure(1, "store", "show", db, "nothing")
 
 
+def test_store_show_does_not_obey_names(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    fv.value(fv.TableGame([0.0, 1.0, 1.0, 2.0], names=["\x1b[31mred\x07", "two\nlines"]), "exact", store=path)
+    text = output("store", "show", path, "table-")
+    assert " [31mred , two lines" in text
+    assert not set(text) & set("\x1b\x07")
+
+
+def test_flower_demo_refuses_an_unknown_method_before_anything_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import fedvalue.scenarios
+
+    monkeypatch.setattr(fedvalue.scenarios, "load_scenario", lambda *_, **__: pytest.fail("was loaded"))
+    assert "Unknown method 'bogus'" in failure(2, "flower", "demo", "--method", "bogus")
+
+
 def test_store_export_csv_and_jsonl(partial: Path, tmp_path: Path) -> None:
     out = tmp_path / "o.csv"
     assert "3 outcomes" in output("store", "export", partial, "h", "--out", out)

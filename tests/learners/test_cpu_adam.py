@@ -13,8 +13,7 @@ from fedvalue.learners.torch._cpu_adam import FusedAdam
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-# Sizes that are whole vectors of the kernel; what it does with the rest of others is a matter of its own.
-BASE = [torch.linspace(-1, 1, 48).reshape(6, 8), torch.ones(16), torch.linspace(0, 1, 96).reshape(2, 3, 4, 4)]
+BASE = [torch.linspace(-1, 1, 12).reshape(3, 4), torch.ones(7), torch.linspace(0, 1, 150).reshape(2, 3, 5, 5)]
 LAYOUTS: dict[str, Callable[[], list[Tensor]]] = {
     "plain": lambda: [tensor.clone() for tensor in BASE],
     "transposed, channels last": lambda: [
@@ -41,30 +40,33 @@ def _leaves(layout: str) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_equal_to_torch_to_the_bit(layout: str) -> None:
+def test_equal_to_torch(layout: str) -> None:
     ours, theirs = _leaves(layout), _leaves(layout)
     found = _run(FusedAdam(ours, 0.01), ours, 200)
     expected = _run(torch.optim.Adam(theirs, lr=0.01, fused=True), theirs, 200)
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    for a, b in zip(found, expected, strict=True):
+        assert torch.allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("size", [1, 7, 10, 17, 150])
-@pytest.mark.parametrize("rows", [1, 2, 3, 5])
-def test_a_row_is_trained_alike_wherever_the_stack_ends(size: int, rows: int) -> None:
-    """The kernel's own remainder has another last bit; a model must not depend on its place in a stack."""
-    start = torch.linspace(-1, 1, 8 * size).reshape(8, size)
-    noise = torch.randn(300, 8, size, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("size", [1, 10, 31, 64])
+def test_a_model_ends_the_same_whatever_is_stacked_with_it(size: int) -> None:
+    """Torch's own kernel rounds the last numbers of a tensor differently."""
+    noise = torch.Generator().manual_seed(1)
+    start, slopes = torch.randn(24, size, generator=noise), torch.randn(8, 24, size, generator=noise)
 
-    def trained(count: int) -> Tensor:
-        stack = start[:count].clone().requires_grad_()
-        optimizer = FusedAdam([stack], 0.01)
-        for drawn in noise:
-            optimizer.zero_grad()
-            torch.autograd.backward((stack * drawn[:count]).square().sum())
+    def trained(rows: slice) -> Tensor:
+        models = start[rows].clone().requires_grad_()
+        optimizer = FusedAdam([models], 0.01)
+        for slope in slopes:
+            models.grad = slope[rows].clone()
             optimizer.step()
-        return stack.detach()
+        return models.detach()
 
-    assert torch.equal(trained(rows), trained(8)[:rows])
+    together = trained(slice(None))
+    for width in (1, 2, 7):
+        for first in range(0, 24, width):
+            rows = slice(first, first + width)
+            assert torch.equal(trained(rows), together[rows])
 
 
 def test_nothing_to_train_is_no_error() -> None:

@@ -48,6 +48,9 @@ def demo(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result.")] = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, value their clients, and stop them again."""
+    from fedvalue.run import as_method
+
+    as_method(method)  # before Flower and the data are loaded, which takes seconds
     from fedvalue.flower import demo as run_demo
     from fedvalue.scenarios import load_scenario
 

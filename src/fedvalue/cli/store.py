@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedvalue._text import count, plural
+from fedvalue._text import count, one_line, plural
 from fedvalue.cli._console import busy, complain, new_table, print_json, print_table, say
 from fedvalue.cli._options import JsonFlag
 
@@ -70,7 +70,7 @@ def show(db: StoreArgument, game: GameArgument, json: JsonFlag = False) -> None:
         "written": f"{_minute(known['first'])} to {_minute(known['last'])}" if known["first"] else "–",
     }
     for name, text in facts.items():
-        say(f"{name + ':':13}{text}")
+        say(f"{name + ':':13}{one_line(text)}")  # names come from others, and may hold what a terminal obeys
     if known["by_size"]:
         headings = ("size", "coalitions", "of")
         table = new_table(*headings, right=headings)

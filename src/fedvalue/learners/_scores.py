@@ -32,9 +32,6 @@ def scores(
     finite gets nan everywhere. `own` are metrics of the user's, by the names under which they are stored.
     Outputs of a regression are in units of `scale`, targets and metrics in their own.
     """
-    if task == "classification" and outputs.device.type == "cpu" and len(outputs) > 1:
-        # One after the other: how torch adds up many at once, and with it the last bit, depends on how many they are.
-        return [found for model in outputs.unsqueeze(1) for found in scores(model, targets, task, parts, own)]
     if outputs.device.type == "mps":  # which has no float64
         outputs, targets = outputs.cpu(), targets.cpu()
         parts = {part: rows.cpu() for part, rows in parts.items()}
@@ -121,7 +118,7 @@ def _auc(logits: Tensor, labels: Tensor, present: Tensor) -> Tensor:
             continue
         rank_sum = _mean_ranks(score, positive).sum(1)
         areas.append((rank_sum - count * (count + 1) / 2) / (count * (samples - count)))
-    return torch.stack(areas).mean(0)
+    return torch.stack(areas, dim=1).mean(1)  # along the rows: the same sum however many models there are
 
 
 def _mean_ranks(score: Tensor, which: Tensor) -> Tensor:

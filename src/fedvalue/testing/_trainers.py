@@ -39,7 +39,8 @@ def check_trainer(
 
     `make_trainer()` gives a fresh trainer; if it takes `memory` (bytes), it is also asked for one with next to none.
     It trains every coalition of a small federation with a copy and a client without data (or of a `scenario` of your
-    own with 3 to 6 clients), under the rules `training`; metrics must be those of a plain loop up to `tolerance`. The
+    own with 3 to 6 clients), under the rules `training`; metrics must be those of a plain loop up to `tolerance`: a
+    trainer may add in another order, which our own does not let depend on how it cuts the work (docs/scaling.md). The
     default model needs torch. A trainer that has `close` is closed.
     """
     place = crowd() if scenario is None else scenario

@@ -8,23 +8,26 @@ interact, so each row gets exactly its own gradient, and elementwise optimisers 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import lru_cache
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from fedvalue.errors import InputError
 from fedvalue.learners._scores import scores
 from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.metrics import Metric
 from fedvalue.learners.torch._checks import can_be_stacked, check_module, make_module
+from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._models import MODELS, ModelFactory, PooledConv2d
+from fedvalue.learners.torch._parts import Program, one_thread, side_by_side
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.scenarios import Scenario
@@ -33,13 +36,13 @@ from fedvalue.training import Training
 
 __all__ = ["TorchLearner", "TorchSession", "TorchStack"]
 
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
 # On a CPU more rows in training gain nothing (their working set leaves the cache), and a wave of more rows
 # would keep finished work from the store for longer.
 _ROWS_IN_TRAINING, _ROWS_IN_WAVE = 64, 320
 _ROWS_TO_SHARE = 16  # from here on it pays to train the rows of one client by themselves
-# The last bits of a model must not depend on what is trained beside it. For fewer rows than this, and for rows that
-# share their samples where the first layer has fewer outputs, matrix products use other kernels.
-_FEWEST = 4
 _TEST_CHUNK = 4096
 # Convolutions of a single model on so few samples are slower with two threads than with one.
 _SAMPLES_FOR_ONE_THREAD = 32
@@ -50,7 +53,8 @@ class TorchLearner:
 
     `together=None` trains stacks as one program, except convolutions on a CPU, where a loop over the models
     is faster (grouped convolutions cost twice as much there), and modules that `vmap` cannot stack, such as
-    those with dropout. Both ways agree within float tolerance.
+    those with dropout. Both ways agree within float tolerance. On a CPU, what a model becomes does not depend on
+    the others in its stack; nor on the number of threads, except for modules of one's own that are not stacked.
 
     A store recognises a model of one's own by the source text of its function and by the module that it makes;
     `key="…"` replaces that with a name, which must change whenever the model does.
@@ -121,9 +125,8 @@ class TorchSession:
         self.training = training
         self.device = device
         self.own_metrics = learner.own_metrics
-        self.lock = RLock()  # a call of the module swaps its parameters: one thread at a time
+        self.lock = RLock()  # a call of the module swaps its parameters: one thread of the user's at a time
         self.module = learner.module(scenario, training.seed).to(device)
-        self.buffers = dict(self.module.named_buffers())
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
         self.regression = scenario.classes == 0
         self.x = torch.from_numpy(np.concatenate([c.x for c in scenario.clients])).to(device)
@@ -131,25 +134,30 @@ class TorchSession:
         self.scale = scenario.scale
         targets = self.scale.scaled(np.concatenate([c.y for c in scenario.clients]))
         self.y = torch.from_numpy(targets).to(device)
-        self.shares = device != "cpu" or _first_outputs(self.module) >= _FEWEST
-        self.steps = LocalSteps(self._forward, self._losses, training, self.x, self.y, self.shares)
+        program = Program(self.module)
+        self.steps = LocalSteps(program, self._losses, training, self.x, self.y)
         self.offsets = np.cumsum([0, *(len(c) for c in scenario.clients)])
         self.test_x = torch.from_numpy(scenario.test.x).to(device)
         self.test_y = torch.from_numpy(scenario.test.y).to(device)
         self.parts = {k: torch.from_numpy(v).to(device) for k, v in scenario.test_parts.items()}
         self.together = self._is_faster_together(learner) if learner.together is None else learner.together
+        # Modules of one's own that are trained one by one may draw random numbers, of which torch has one sequence.
+        self.in_parts = device == "cpu" and (self.together or isinstance(learner.model, str))
+        self.programs = program.copies(torch.get_num_threads() if self.in_parts else 1)
         self.minibatches = lru_cache(maxsize=4 * scenario.n)(self._minibatches)
         half = (
             memory or available_memory(device)
         ) // 2  # one for models that wait, one for those in training
         most = (_ROWS_IN_WAVE, _ROWS_IN_TRAINING) if device == "cpu" else (half, half)
         self.cost = row_cost(self.module, self.x[:1], self._widest_batch())
-        self.rows, self.chunk = (max(1, min(m, half // c)) for m, c in zip(most, self.cost, strict=True))
+        shares = (half, half // len(self.programs))
+        fitting = zip(most, shares, self.cost, strict=True)
+        self.rows, self.chunk = (max(1, min(most, share // cost)) for most, share, cost in fitting)
 
     def memory(self, rows: int) -> int:
         """An upper estimate of the bytes that so many local trainings side by side take."""
         held, trained = self.cost
-        return rows * held + min(rows, self.chunk) * trained
+        return rows * held + min(rows, self.chunk * len(self.programs)) * trained
 
     def initial(self) -> TorchStack:
         # Parameters that the user has frozen are part of the module, like buffers.
@@ -181,43 +189,58 @@ class TorchSession:
         return averaged
 
     def local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
-        small = self.device == "cpu" and not self.together and self._widest_batch() <= _SAMPLES_FOR_ONE_THREAD
-        with self.lock, self._on_device(), _one_thread() if small else nullcontext():
-            return self._local(stack, owners, t)
-
-    def _local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
-        self.module.train()
-        train = self.steps.together if self.together else self.steps.each
-        trained = {name: torch.empty_like(tensor) for name, tensor in stack.items()}
-        for rows in self._equal_steps(owners, t):
+        def train(program: Program, rows: list[int]) -> TorchStack:
+            steps = replace(self.steps, forward=program)
             clients = sorted({owners[row] for row in rows})
             batches = [self.minibatches(client, t) for client in clients]
-            trained_rows = self._enough(rows)
-            owner = [clients.index(owners[row]) for row in trained_rows]
-            done = train(self.take(stack, trained_rows), batches, owner)
-            if trained_rows == list(range(len(owners))):
-                return done
+            in_stack = steps.together if self.together else steps.each
+            return in_stack(self.take(stack, rows), batches, [clients.index(owners[row]) for row in rows])
+
+        parts = list(self._equal_steps(owners, t))
+        found = self._each_part(train, parts, training=True)
+        if parts == [list(range(len(owners)))]:
+            return found[0]
+        trained = {name: torch.empty_like(tensor) for name, tensor in stack.items()}
+        for rows, done in zip(parts, found, strict=True):
             index = torch.as_tensor(rows, device=self.device)
             for name, tensor in done.items():
-                trained[name][index] = tensor[: len(rows)]
+                trained[name][index] = tensor
         return trained
 
     def evaluate(self, stack: TorchStack) -> list[dict[str, float]]:
         found: list[dict[str, float]] = []
         count = len(next(iter(stack.values())))
-        # What can be trained at once can be evaluated at once, or fewer models on more samples; on a CPU always the
-        # same samples, for the sake of the last bits.
+        # What can be trained at once can be evaluated at once, or fewer models on more samples: not on a CPU, where
+        # a product of another shape is another sum, and equal samples would no longer have equal outputs.
         chunk = min(count, self.chunk)
-        samples = self._widest_batch() * (1 if self.device == "cpu" else self.chunk // chunk)
-        for start in range(0, count, chunk):
-            rows = range(start, min(start + chunk, count))
-            part = self.take(stack, self._enough(rows))
-            with self.lock, self._on_device():
-                outputs = self._outputs(part, min(samples, _TEST_CHUNK))[: len(rows)]
-            found += scores(
-                outputs, self.test_y, self.scenario.task, self.parts, self.own_metrics, self.scale
-            )
+        samples = min(self.chunk * self._widest_batch() // chunk, _TEST_CHUNK)
+        if self.device == "cpu":
+            samples = -(-min(self._widest_batch(), len(self.test_x)) // LINE) * LINE
+
+        def outputs(program: Program, start: int) -> Tensor:
+            return self._outputs(program, {k: v[start : start + chunk] for k, v in stack.items()}, samples)
+
+        at_once = chunk * len(self.programs)
+        for first in range(0, count, at_once):
+            starts = range(first, min(count, first + at_once), chunk)
+            of_models = torch.cat(self._each_part(outputs, starts, training=False))
+            with self.lock, one_thread() if self.in_parts else nullcontext():
+                found += scores(
+                    of_models, self.test_y, self.scenario.task, self.parts, self.own_metrics, self.scale
+                )
         return found
+
+    def _each_part(
+        self, work: Callable[[Program, Part], Result], parts: Sequence[Part], training: bool
+    ) -> list[Result]:
+        small = self.device == "cpu" and self._widest_batch() <= _SAMPLES_FOR_ONE_THREAD
+        with self.lock, self._on_device():
+            for program in self.programs:
+                program.module.train(training)
+            if self.in_parts:
+                return side_by_side(work, parts, self.programs)
+            with one_thread() if small else nullcontext():
+                return [work(self.programs[0], part) for part in parts]
 
     step = staticmethod(step)
 
@@ -225,26 +248,27 @@ class TorchSession:
         test_y = torch.from_numpy(self.scale.scaled(self.scenario.test.y)).to(self.device)
         split_x, split_y = (torch.split(part, _TEST_CHUNK) for part in (self.test_x, test_y))
         pieces = zip(split_x, split_y, strict=True)
-        losses = (lambda model, x=x, y=y: self._losses(self._forward(model, x), y) for x, y in pieces)
+        forward = self.programs[0]
+        losses = (lambda model, x=x, y=y: self._losses(forward(model, x), y) for x, y in pieces)
         with self.lock:
             self.module.eval()
             drops = loss_drops(losses, before, after, len(test_y))
         return [drop * self.scale.spread**2 for drop in drops]  # squared errors, in the unit of the targets
 
     @torch.no_grad()
-    def _outputs(self, stack: TorchStack, samples: int) -> Tensor:
-        self.module.eval()
-        pieces = torch.split(self.test_x, samples)
+    def _outputs(self, program: Program, stack: TorchStack, samples: int) -> Tensor:
+        count = len(self.test_x)
+        pieces = list(torch.split(self.test_x, samples))
+        if self.device == "cpu":  # the last one is filled up
+            last = pieces[-1]
+            pieces[-1] = torch.cat([last, last[:1].expand(samples - len(last), *last.shape[1:])])
         if self.together:
-            forward = vmap(self._forward, in_dims=(0, None))
-            return torch.cat([forward(stack, piece) for piece in pieces], dim=1)
+            forward = vmap(program, in_dims=(0, None))
+            with StackedLinear() if self.device == "cpu" else nullcontext():
+                return torch.cat([forward(stack, piece) for piece in pieces], dim=1)[:, :count]
         rows = range(len(next(iter(stack.values()))))
         models = [{name: tensor[row] for name, tensor in stack.items()} for row in rows]
-        return torch.stack([torch.cat([self._forward(m, piece) for piece in pieces]) for m in models])
-
-    def _forward(self, parameters: TorchStack, x: Tensor) -> Tensor:
-        outputs: Tensor = functional_call(self.module, {**parameters, **self.buffers}, (x,))
-        return outputs
+        return torch.stack([torch.cat([program(m, piece) for piece in pieces])[:count] for m in models])
 
     def _losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The loss of every sample, in the shape of y."""
@@ -254,27 +278,22 @@ class TorchSession:
         return flat.view(y.shape)
 
     def _equal_steps(self, owners: Sequence[int], t: int) -> Iterator[list[int]]:
-        """Rows that can be trained in step, at most `self.chunk` at a time.
+        """Rows that can be trained in step, at most `self.chunk` at a time, and a part for every thread.
 
         Their clients make the same number of steps. Many rows of one client are trained by themselves: they
         share its samples, where others would need copies. Always so for convolutions, whose unfolded images
         are much larger than the models; never for other models on CUDA, where launches cost more.
         """
-        share = self.device == "cpu" and self.shares
-        least = 1 if self.convolves else _ROWS_TO_SHARE if share else len(owners) + 1
+        least = 1 if self.convolves else _ROWS_TO_SHARE if self.device == "cpu" else len(owners) + 1
+        chunk = min(self.chunk, -(-len(owners) // len(self.programs)))
         count = Counter(owners)
         in_step: dict[tuple[int, int], list[int]] = {}
         for row, owner in enumerate(owners):
             alone = owner if count[owner] >= least else -1
             in_step.setdefault((len(self.minibatches(owner, t).index), alone), []).append(row)
         for rows in in_step.values():
-            for start in range(0, len(rows), self.chunk):
-                yield rows[start : start + self.chunk]
-
-    def _enough(self, rows: Sequence[int]) -> list[int]:
-        """The rows, the first one repeated where there would be too few of them."""
-        few = _FEWEST - len(rows) if self.device == "cpu" and self.together else 0
-        return [*rows, *[rows[0]] * few]
+            for start in range(0, len(rows), chunk):
+                yield rows[start : start + chunk]
 
     @contextmanager
     def _on_device(self) -> Iterator[None]:
@@ -299,7 +318,7 @@ class TorchSession:
         if self.convolves and self.device == "cpu":
             return False
         return isinstance(learner.model, str) or can_be_stacked(
-            self._forward, self.initial(), self.test_x[:2]
+            self.steps.forward, self.initial(), self.test_x[:2]
         )
 
     def _widest_batch(self) -> int:
@@ -308,41 +327,12 @@ class TorchSession:
 
     def _minibatches(self, client: int, t: int) -> Batches:
         """Which samples each step of a client's round t sees; the last batch of an epoch may be smaller."""
-        data = self.scenario.clients[client]
-        width = self._widest_batch()
-        epochs = 1 if self.training.algorithm == "fedsgd" else self.training.epochs
-        seed = np.random.SeedSequence([self.training.seed, int(data.fingerprint[:16], 16), t])
-        rng = np.random.default_rng(seed)
-        steps = -(-len(data) // width)
-        # Filled up with a sample of its own: weight 0 does not make another client's infinite loss vanish.
-        index = np.full((epochs, steps * width), self.offsets[client], np.int64)
-        weight = np.zeros((epochs, steps * width), np.float32)
-        for epoch in range(epochs):
-            index[epoch, : len(data)] = rng.permutation(len(data)) + self.offsets[client]
-            weight[epoch, : len(data)] = 1
-        weight = weight.reshape(epochs * steps, width)
-        weight /= weight.sum(1, keepdims=True)
-        return Batches(
-            torch.from_numpy(index.reshape(epochs * steps, width)).to(self.device),
-            torch.from_numpy(weight).to(self.device),
-            int(seed.generate_state(1)[0]),
-        )
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+        data, rules = self.scenario.clients[client], self.training
+        epochs = 1 if rules.algorithm == "fedsgd" else rules.epochs
+        seed = np.random.SeedSequence([rules.seed, int(data.fingerprint[:16], 16), t])
+        offset = int(self.offsets[client])
+        return Batches.drawn(seed, len(data), self._widest_batch(), epochs, offset, self.device)
 
 
 def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:
     return any(isinstance(part, kinds) for part in module.modules())
-
-
-def _first_outputs(module: nn.Module) -> int:
-    """How many numbers a model's first layer makes of a sample."""
-    return next((p.shape[0] for p in module.parameters() if p.dim() > 1), _FEWEST)

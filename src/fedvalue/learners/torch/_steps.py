@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
@@ -39,20 +40,37 @@ class Batches:
     weight: Tensor
     seed: int
 
+    @staticmethod
+    def drawn(
+        seed: np.random.SeedSequence, samples: int, width: int, epochs: int, offset: int, device: str
+    ) -> Batches:
+        """All samples of a client in another order in every epoch; they are numbered from `offset`."""
+        rng = np.random.default_rng(seed)
+        steps = -(-samples // width)
+        # Filled up with a sample of its own: weight 0 does not make another client's infinite loss vanish.
+        index = np.full((epochs, steps * width), offset, np.int64)
+        weight = np.zeros((epochs, steps * width), np.float32)
+        for epoch in range(epochs):
+            index[epoch, :samples] = rng.permutation(samples) + offset
+            weight[epoch, :samples] = 1
+        weight = weight.reshape(epochs * steps, width)
+        weight /= weight.sum(1, keepdims=True)
+        return Batches(
+            torch.from_numpy(index.reshape(epochs * steps, width)).to(device),
+            torch.from_numpy(weight).to(device),
+            int(seed.generate_state(1)[0]),
+        )
+
 
 @dataclass(frozen=True)
 class LocalSteps:
-    """How models are trained on samples `x`, `y` of all clients under the rules of a training.
-
-    `shares`: whether rows of one client may be multiplied by its samples in one product.
-    """
+    """How models are trained on samples `x`, `y` of all clients under the rules of a training."""
 
     forward: Callable[[TorchStack, Tensor], Tensor]
     losses: Callable[[Tensor, Tensor], Tensor]
     training: Training
     x: Tensor
     y: Tensor
-    shares: bool = True
     runner: StepRunner = field(default_factory=StepRunner)
 
     def together(self, stack: TorchStack, clients: Sequence[Batches], owner: Sequence[int]) -> TorchStack:
@@ -65,7 +83,7 @@ class LocalSteps:
         leaves = {name: layout(tensor).requires_grad_() for name, tensor in stack.items()}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
-        one_client = len(clients) == 1 and self.shares
+        one_client = len(clients) == 1
         forward = vmap(self.forward, in_dims=(0, None if one_client else 0))
         place = torch.tensor(owner, device=self.x.device)
 

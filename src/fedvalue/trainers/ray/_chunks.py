@@ -1,4 +1,4 @@
-"""Which coalitions make up a task: neighbours that share clients, as many as take about a minute.
+"""Which coalitions make up a task: neighbours that share clients, as many as take about twenty seconds.
 
 What a coalition costs is not known before some are trained. The first tasks have a single one, the cheapest; every
 task that comes back says how long a unit of work takes, and the next ones are cut to that measure: as large as
@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["ALONE", "Chunk", "Chunks", "next_share"]
+__all__ = ["ALONE", "TASK_SECONDS", "Chunk", "Chunks", "next_share"]
 
-_TASK_SECONDS = 60.0  # what a worker that dies may lose
+TASK_SECONDS = 20.0  # what a worker that dies may lose, and how long finished work waits for the store
 _FEW = 4  # coalitions for each worker that are shared out at once, whatever they cost
 ALONE = 5.0  # times as long takes a unit of work of a single coalition: nothing of it is shared or stacked
 
@@ -42,17 +42,19 @@ class Chunk:
         return replace(self, masks=left, work=self.work * len(left) / max(1, len(self.masks)))
 
 
-def next_share(left: float, whole: float, workers: int, seconds_per_work: float) -> float:
+def next_share(
+    left: float, whole: float, workers: int, seconds_per_work: float, seconds: float = TASK_SECONDS
+) -> float:
     """How much of the work that is left the next task should take: the whole, in turns of all workers.
 
-    >>> next_share(100, 100, workers=2, seconds_per_work=1.0)  # one turn of 50 s
-    50.0
-    >>> next_share(1000, 1200, workers=2, seconds_per_work=1.0)  # the first of ten turns
-    60.0
-    >>> next_share(100, 1200, workers=2, seconds_per_work=1.0)  # the last one, for whoever is free first
-    30.0
+    >>> next_share(34, 34, workers=2, seconds_per_work=1.0)  # one turn of 17 s
+    17.0
+    >>> next_share(300, 400, workers=2, seconds_per_work=1.0)  # one of ten turns
+    20.0
+    >>> next_share(40, 400, workers=2, seconds_per_work=1.0)  # the last one, for whoever is free first
+    10.0
     """
-    turns = max(1, round(whole * seconds_per_work / (workers * _TASK_SECONDS)))
+    turns = max(1, round(whole * seconds_per_work / (workers * seconds)))
     share = whole / (workers * turns)
     return share / 2 if turns > 1 and left <= whole / turns else share
 
@@ -60,8 +62,9 @@ def next_share(left: float, whole: float, workers: int, seconds_per_work: float)
 class Chunks:
     """Coalitions that wait to be trained, in an order in which neighbours share clients."""
 
-    def __init__(self, work: Mapping[int, float]) -> None:
+    def __init__(self, work: Mapping[int, float], seconds: float = TASK_SECONDS) -> None:
         self.work = work
+        self.seconds = seconds
         # As numbers: those with the same last clients follow each other, and differ in the first ones. The largest
         # come first: after those with all clients, a worker has every first round that later ones need.
         self.waiting = deque(sorted(work, reverse=True))
@@ -80,7 +83,7 @@ class Chunks:
         if self.again:
             return self.again.popleft()
         if seconds_per_work is not None:
-            share = next_share(self.left, self.all, workers, seconds_per_work)
+            share = next_share(self.left, self.all, workers, seconds_per_work, self.seconds)
         elif len(self.work) <= _FEW * workers:
             share = self.all / workers
         else:

@@ -11,7 +11,6 @@ import math
 import os
 import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -22,15 +21,15 @@ from typing import Any
 from fedvalue._extras import need
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.scenarios import Scenario
+from fedvalue.trainers.ray._folders import new_folder, remove_abandoned
 
-__all__ = ["Cluster", "open_cluster", "tasks_on"]
+__all__ = ["Cluster", "check_address", "open_cluster", "tasks_on"]
 
 _CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _QUIET: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
 _CONNECT_SECONDS = 3.0
 _STORE_BYTES = 128 << 20  # of the object store, besides twice the data
-_LONGEST_FOLDER = 40  # characters: Ray's sockets lie 60 deeper, and their names must stay below 108
 _LOOK_SECONDS = 5.0  # between two looks at whether anyone is left who could work
 _PATIENCE = 60.0  # for a machine to come back when none is left
 
@@ -116,10 +115,8 @@ def open_cluster(address: str | None, workers: int | None, cpus: float, scenario
 
 
 def _start(ray: Any, workers: int | None, cpus: float, scenario: Scenario) -> Cluster:
-    usual = tempfile.gettempdir()
-    folder = Path(
-        tempfile.mkdtemp(prefix="fedvalue-", dir=usual if len(usual) <= _LONGEST_FOLDER else "/tmp")
-    )
+    remove_abandoned()
+    folder = new_folder()
     data = sum(part.x.nbytes + part.y.nbytes for part in (*scenario.clients, scenario.test))
     try:
         with _opening(Cluster("this machine", folder)) as cluster, _loopback():
@@ -179,6 +176,12 @@ def _join(ray: Any, address: str) -> Cluster:
             "machine of the cluster; `ray status` shows whether it does. Where the cluster asks for a token, set "
             "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN."
         ) from error
+
+
+def check_address(address: str | None) -> None:
+    """Whether something answers there as Ray does, where it is a certain one."""
+    if address not in (None, "auto"):
+        _listening(str(address))
 
 
 def _listening(address: str) -> str:

@@ -2,14 +2,17 @@
 
 Coalitions are cut into tasks (`_chunks`), each of which runs the local trainer in some worker (`_task`).
 Data and model go into Ray's object store once. Outcomes are handed on as tasks finish, and there are never more
-tasks than workers: a run that dies loses only what was in flight, and the driver holds next to nothing.
+tasks than workers: a run that dies loses only what was in flight, and the driver holds next to nothing. What talks to
+Ray is a child of this process (`_apart`), unless this process is connected to Ray already.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from types import TracebackType
+from typing import Any
 
 from fedvalue._extras import need
 from fedvalue._text import plural
@@ -17,8 +20,10 @@ from fedvalue.errors import InputError
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.trainers import LocalTrainer, choose_device
-from fedvalue.trainers.ray._chunks import Chunks
-from fedvalue.trainers.ray._cluster import Cluster, open_cluster
+from fedvalue.trainers.ray._apart import Apart, can_fork
+from fedvalue.trainers.ray._chunks import TASK_SECONDS, Chunks
+from fedvalue.trainers.ray._cluster import Cluster, check_address, open_cluster
+from fedvalue.trainers.ray._folders import remove_abandoned
 from fedvalue.trainers.ray._run import RayRun, SharedGame
 from fedvalue.trainers.ray._task import TaskRules
 from fedvalue.training import Learner, Trace, Training, canonical_masks, passes_of
@@ -31,8 +36,9 @@ class RayTrainer:
 
     `address` is that of a cluster: HOST:PORT, or auto for the one that this machine belongs to. `workers`
     bounds the tasks at a time; by default they fill the cluster. A task has `cpus_per_task` threads and
-    `gpus_per_task` GPUs, trains on its GPU if it has one, and holds models up to `memory` bytes. Ray is
-    stopped by `close`, at the end of a `with` block, or when the trainer is no longer used.
+    `gpus_per_task` GPUs, trains on its GPU if it has one, and holds models up to `memory` bytes. It takes about
+    `checkpoint` seconds, after which its outcomes are handed on. Ray is stopped by `close`, at the end of a `with`
+    block, or when the trainer is no longer used.
     """
 
     def __init__(
@@ -44,8 +50,11 @@ class RayTrainer:
         gpus_per_task: float = 0,
         device: str = "auto",
         memory: int | None = None,
+        checkpoint: float = TASK_SECONDS,
     ) -> None:
         need("ray", "The trainer 'ray'")
+        if not 0 < checkpoint < float("inf"):
+            raise InputError(f"checkpoint must be a number of seconds above 0. Got {checkpoint!r}.")
         if workers is not None and workers < 1:
             raise InputError(f"workers must be at least 1. Got {workers}.")
         if not cpus_per_task > 0 or not gpus_per_task >= 0:
@@ -59,7 +68,9 @@ class RayTrainer:
         self.gpus = gpus_per_task
         self.device = _device(device, gpus_per_task)
         self.memory = memory
+        self.checkpoint = float(checkpoint)
         self.stage: Callable[[str], None] = lambda text: None
+        self._child: tuple[tuple[object, ...], Apart] | None = None
         self._cluster: Cluster | None = None
         self._game: SharedGame | None = None
 
@@ -82,7 +93,9 @@ class RayTrainer:
         """Disconnects from Ray, and stops it if it was started here."""
         if self._cluster is not None:
             self._cluster.close()
-        self._cluster = self._game = None
+        if self._child is not None:
+            _end(self._child[1])
+        self._cluster = self._game = self._child = None
 
     def train(
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
@@ -93,15 +106,56 @@ class RayTrainer:
             asked.setdefault(trained, []).append(mask)
         if not asked:
             return
-        run = self._run(scenario, learner, training, Chunks(passes_of(scenario, training, asked)))
+        stays = need("ray").is_initialized() or not can_fork()
+        found = (self._here if stays else self._apart)(scenario, learner, training, asked)
+        for mask, outcome in found:
+            for same in asked[mask]:
+                yield same, outcome._replace(seconds=outcome.seconds / len(asked[mask]))
+
+    def _here(
+        self, scenario: Scenario, learner: Learner, training: Training, asked: Mapping[int, Sequence[int]]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """This process is Ray's driver."""
+        chunks = Chunks(passes_of(scenario, training, list(asked)), self.checkpoint)
+        run = self._run(scenario, learner, training, chunks)
         try:
-            for mask, outcome in run.outcomes():
-                for same in asked[mask]:
-                    yield same, outcome._replace(seconds=outcome.seconds / len(asked[mask]))
+            yield from run.outcomes()
         finally:
             if run.flying:
                 self._give_up(run)
         run.complain(scenario, asked)
+
+    def _apart(
+        self, scenario: Scenario, learner: Learner, training: Training, asked: Mapping[int, Sequence[int]]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """A child of this process is."""
+        key = (scenario.fingerprint, learner)
+        if self._child is None or self._child[0] != key:
+            self.close()
+            check_address(self.address)
+
+            def answer(request: Any, send: Callable[[dict[str, Any]], None]) -> None:
+                self.stage = lambda text: send({"stage": text})
+                rules, wanted = Training(**request["training"]), dict(request["asked"])
+                for mask, outcome in self._here(scenario, learner, rules, wanted):
+                    send({"mask": mask, "outcome": outcome._asdict()})
+
+            child = Apart(answer, self.close)
+            self._child = key, child
+            weakref.finalize(self, _end, child)
+        whole = False
+        try:
+            for message in self._child[1].messages(
+                {"training": asdict(training), "asked": list(asked.items())}
+            ):
+                if "stage" in message:
+                    self.stage(message["stage"])
+                else:
+                    yield message["mask"], Outcome(**message["outcome"])
+            whole = True
+        finally:
+            if not whole:  # somebody does not wait for the rest, or there is none
+                self.close()
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
         """Records the run of all clients in this process: one training, whose models are needed here."""
@@ -137,6 +191,11 @@ class RayTrainer:
             self._cluster = open_cluster(self.address, self.workers, self.cpus, scenario)
             weakref.finalize(self, self._cluster.close)
         return self._cluster
+
+
+def _end(child: Apart) -> None:
+    child.close()
+    remove_abandoned()
 
 
 def _device(wanted: str, gpus: float) -> str:
