@@ -98,6 +98,23 @@ def export(
         say(f"{plural(written, 'outcome')} of {game} written to {out}.")
 
 
+@app.command("rename")
+def rename(
+    db: StoreArgument,
+    game: GameArgument,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="All clients, in their order.")],
+) -> None:
+    """Correct the names of a game's clients. The order must stay: names belong to numbers."""
+    from fedvalue.store import UtilityStore
+
+    with UtilityStore(db, create=False) as store:
+        before = store.game(game)
+        after = store.rename(before.id, names)
+    old = [str(name) for name in before.description.get("names", [])]
+    for number, name in enumerate(after.description["names"]):
+        say(f"{number}: {old[number] if number < len(old) else '–'} → {name}")
+
+
 @app.command("verify")
 def verify(db: StoreArgument, json: JsonFlag = False) -> None:
     """Check a store; exit code 1 and a list if something is wrong."""

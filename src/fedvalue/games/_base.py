@@ -14,7 +14,7 @@ from fedvalue.errors import GameError
 from fedvalue.outcome import Outcome
 from fedvalue.training import TraceGames
 
-__all__ = ["Game", "Measured", "Priced", "Staged", "Traceable", "client_names"]
+__all__ = ["Game", "Measured", "Priced", "Recognised", "Staged", "Traceable", "client_names"]
 
 
 class Game(Protocol):
@@ -53,6 +53,14 @@ class Measured(Protocol):
     def stored_as(self) -> str: ...
     @property
     def retrain(self) -> bool: ...
+
+
+@runtime_checkable
+class Recognised(Protocol):
+    """A game that can tell whether its id still says what it is."""
+
+    @property
+    def changed(self) -> bool: ...
 
 
 @runtime_checkable

@@ -71,7 +71,9 @@ class FederatedGame:
         self.names = scenario.names
         self.doubts = self.learner.doubts if isinstance(self.learner, Doubtful) else ()
         self.doubts += own.doubts if own else ()
-        self.id = "federation-" + fingerprint(self.description(), _SEMANTICS)[0][:24]
+        self._first_model, later = self._start()
+        self.doubts += later
+        self.id = self._id()
 
     @property
     def metric(self) -> str:
@@ -101,13 +103,24 @@ class FederatedGame:
 
     def description(self) -> dict[str, Any]:
         """What identifies the game: data, model and rules; not the metric, names, backend or device."""
-        learner, seed = self.learner, self.training.seed
-        start = learner.start(self.scenario, seed) if isinstance(learner, StartingLearner) else {}
         return {
             "scenario": self.scenario.fingerprint,
-            "learner": {**learner.identity(), **start},
+            "learner": {**self.learner.identity(), **self._first_model},
             "training": self.training.identity(),
         }
+
+    @property
+    def changed(self) -> bool:
+        """Whether rows or the learner are not what they were when the game was made."""
+        return self.scenario.changed or self.id != self._id()
+
+    def _id(self) -> str:
+        return "federation-" + fingerprint(self.description(), _SEMANTICS)[0][:24]
+
+    def _start(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        if isinstance(self.learner, StartingLearner):
+            return self.learner.start(self.scenario, self.training.seed)
+        return {}, ()
 
     def utility(self, outcome: Outcome) -> float:
         """The metric that counts, negated where lower is better."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from fedvalue.errors import GameError, UtilityError
 from fedvalue.games._base import client_names
 from fedvalue.games._calls import Agenda, Failed, Replied, calls_here
 from fedvalue.outcome import UTILITY, Outcome
-from fedvalue.store import fingerprint
+from fedvalue.store import FileNames, fingerprint
 
 __all__ = ["FunctionGame"]
 
@@ -37,10 +38,11 @@ class FunctionGame:
     every call: a function that draws some gives the same with two jobs as with four, but not as with one.
 
     For a store the game needs an identity. By default it is taken from the function's source text and the data
-    that it refers to, as they are now; `key="…"` replaces that with a name of yours (data version, model,
-    settings): change it whenever the utilities change. It is required where `doubts` names something that the
-    identity cannot cover: a function without source text, files that it reads, data that it changes. A noisy function can be called `replicates` times per coalition; the
-    utility is the mean.
+    that it refers to, as they are now. Files that the function reads are named in `files`: their content counts,
+    too. `key="…"` replaces all that with a name of yours (data version, model, settings): change it whenever the
+    utilities change. It is required where `doubts` names something that the identity cannot cover: a function
+    without source text, data that it changes, random numbers that it draws without a seed. A noisy function can be
+    called `replicates` times per coalition; the utility is the mean, and drawing is no doubt.
 
     >>> FunctionGame(2, lambda coalitions: [float(len(c)) for c in coalitions])([0b00, 0b11])
     [0.0, 2.0]
@@ -55,6 +57,7 @@ class FunctionGame:
         batch: bool = True,
         chunk: int | None = None,
         key: str | None = None,
+        files: FileNames | None = None,
         replicates: int = 1,
         jobs: int = 1,
         timeout: float | None = None,
@@ -73,9 +76,22 @@ class FunctionGame:
         self.timeout = None if timeout is None else _seconds(timeout)
         self.start = None if start is None else _start_method(start)
         self.names = client_names(self.n, names)
-        identified_by = fn if key is None else ("key", str(key))
-        digest, self.doubts = fingerprint(self.n, batch, identified_by)
-        self.id = "function-" + digest[:24]
+        self.key = None if key is None else str(key)
+        self.files = None if files is None else _paths(files)
+        self.id, self.doubts = self._identity()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the function or what it refers to is not what it was when the game was made."""
+        return self._identity()[0] != self.id
+
+    def _identity(self) -> tuple[str, tuple[str, ...]]:
+        if self.key is not None:
+            digest, doubts = fingerprint(self.n, self.batch, ("key", self.key))
+        else:
+            seeded = () if self.replicates == 1 else None  # who repeats a function knows that it draws
+            digest, doubts = fingerprint(self.n, self.batch, self.fn, files=self.files, seeded=seeded)
+        return f"function-{digest[:24]}", doubts
 
     def __call__(self, masks: Sequence[int]) -> list[float]:
         found = {mask: outcome.metrics[UTILITY] for mask, outcome in self.evaluate(masks)}
@@ -122,6 +138,12 @@ class FunctionGame:
         raised = UtilityError(text, who)
         raised.__cause__ = error
         return raised
+
+
+def _paths(files: FileNames) -> tuple[str | PathLike[str], ...]:
+    if isinstance(files, (str, bytes, PathLike)) or not isinstance(files, Iterable):
+        raise GameError(f"files must be a list of paths, such as files=['rows.csv']. Got {files!r}.")
+    return tuple(files)
 
 
 def _start_method(start: str) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedvalue._imports import own_object
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.outcome import own_metric
-from fedvalue.store import fingerprint
+from fedvalue.store import FileNames, fingerprint
 from fedvalue.training import Learner
 
 __all__ = ["METRICS", "Counted", "Measuring", "Metric", "MetricLike", "count_by", "measuring"]
@@ -46,7 +46,8 @@ class Metric:
     on the whole test set and on each of its named parts; a part on which it fails is left out.
 
     A store recognises the function by its source text and what that refers to, and keeps the numbers of two
-    functions of the same name apart. `key` replaces this by a text of yours: change it when the numbers change.
+    functions of the same name apart; the content of `files`, which the function may read, counts as well. `key`
+    replaces all that by a text of yours: change it when the numbers change.
 
     >>> hits = Metric("hits", lambda predicted, labels: float((predicted == labels).sum()), takes="predictions")
     >>> hits(np.array([[0.1, 0.9], [0.8, 0.2]]), np.array([1, 1]))
@@ -59,6 +60,7 @@ class Metric:
     _: KW_ONLY
     takes: str = "outputs"
     key: str | None = None
+    files: FileNames | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.higher_is_better, bool):
@@ -123,7 +125,7 @@ class Metric:
     def _identity(self) -> tuple[str, tuple[str, ...]]:
         if self.key is not None:
             return fingerprint("key", self.key, self.takes)
-        return fingerprint(self.function, self.takes)
+        return fingerprint(self.function, self.takes, files=self.files, seeded=())
 
 
 MetricLike = str | Metric | Callable[[NDArray[Any], NDArray[Any]], float]

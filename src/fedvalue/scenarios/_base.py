@@ -42,6 +42,11 @@ class Dataset:
         """The same for the same rows in the same order, whoever holds them."""
         return fingerprint((self.x, self.y))[0]
 
+    @property
+    def changed(self) -> bool:
+        """Whether the rows were changed in place since their fingerprint was taken."""
+        return fingerprint((self.x, self.y))[0] != self.fingerprint
+
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
@@ -110,6 +115,11 @@ class Scenario:
             dict(self.test_parts),
             (self.task, self.classes, self.vocabulary),
         )[0]
+
+    @property
+    def changed(self) -> bool:
+        """Whether anybody's rows were changed in place since the fingerprint was taken."""
+        return any(data.changed for data in (*self.clients, self.test))
 
     def summary(self) -> list[dict[str, Any]]:
         """Per client: name, samples, and the label histogram or the mean and spread of the targets."""

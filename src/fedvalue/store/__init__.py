@@ -5,9 +5,10 @@ from fedvalue.store._history import History, read_history
 from fedvalue.store._merge import MergeReport
 from fedvalue.store._protocol import Registering, Store, agree, register
 from fedvalue.store._sqlite import StoredGame, UtilityStore
-from fedvalue.store.identity import fingerprint
+from fedvalue.store.identity import FileNames, fingerprint
 
 __all__ = [
+    "FileNames",
     "History",
     "MergeReport",
     "Registering",

@@ -19,12 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fedvalue.errors import StoreError
+from fedvalue.errors import InputError, StoreError
 from fedvalue.outcome import Outcome
 from fedvalue.store import _added
 from fedvalue.store._added import AddedMetric
 from fedvalue.store._file import APPLICATION_ID, LOCK_SECONDS, open_file
 from fedvalue.store._merge import MergeReport, merge_attached
+from fedvalue.store._names import default_names, other_names
 from fedvalue.store._protocol import agree
 from fedvalue.store._rows import as_object, metrics_text, outcomes_of, row_problem
 
@@ -111,10 +112,36 @@ class UtilityStore:
         self._db.close()
 
     def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None:
-        """Makes a game known, with a description for people; a second time changes nothing."""
-        row = (game_id, n, json.dumps(dict(description or {}), sort_keys=True), _now())
+        """Makes a game known, with a description for people; a second time changes nothing.
+
+        Clients that had no names get those of the description; a game with other names than before is refused.
+        """
+        given = dict(description or {})
+        row = (game_id, n, json.dumps(given, sort_keys=True), _now())
         with self._explained("write"), self._transaction():
             self._db.execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?)", row)
+            found = self._db.execute("SELECT description FROM games WHERE game_id=?", (game_id,)).fetchone()
+            known = as_object(found[0]).get("names")
+            names = [str(name) for name in given.get("names") or ()]
+            refusal = other_names(game_id, n, known, names)
+            if refusal is not None:
+                raise refusal
+            if known in (None, default_names(n)) and names not in ([], known):
+                self._describe(game_id, {**as_object(found[0]), "names": names})
+
+    def rename(self, game: str, names: Sequence[str]) -> StoredGame:
+        """Gives the clients of a game other names, in the same order; the outcomes stay as they are."""
+        stored = self.game(game)
+        given = [str(name) for name in names]
+        if isinstance(names, str) or len(given) != stored.n or len(set(given)) != stored.n:
+            raise InputError(f"names must hold {stored.n} different names. Got {given[:12]}.")
+        with self._explained("write"), self._transaction():
+            self._describe(stored.id, {**stored.description, "names": given})
+        return self.game(stored.id)
+
+    def _describe(self, game_id: str, description: Mapping[str, Any]) -> None:
+        text = json.dumps(dict(description), sort_keys=True)
+        self._db.execute("UPDATE games SET description=? WHERE game_id=?", (text, game_id))
 
     def read(
         self, game_id: str, masks: Sequence[int] | None = None, replicate: int = 0
