@@ -17,14 +17,17 @@ SEEDED = ("numpy", "random", "torch")
 
 @contextmanager
 def seeded_generators(seed: int) -> Iterator[None]:
-    """Seeds the generators that a whole program shares, and leaves them as they were."""
-    of_python, of_numpy = random.getstate(), np.random.get_state()
+    """Seeds the generators that a whole program shares, and leaves them as they were.
+
+    Models of one's own may draw from any of them: the old generator of numpy is among these.
+    """
+    of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         random.seed(seed)
-        np.random.seed(np.random.SeedSequence(seed).generate_state(4))
+        np.random.seed(np.random.SeedSequence(seed).generate_state(4))  # noqa: NPY002
         try:
             yield
         finally:
             random.setstate(of_python)
-            np.random.set_state(of_numpy)
+            np.random.set_state(of_numpy)  # noqa: NPY002

@@ -117,7 +117,9 @@ class CodeReader:
             if value.__name__.split(".")[0] in OUTSIDE_MODULES:
                 self._say_read(_called(function), value.__name__)
             for use in uses:
-                self._use(".".join((value.__name__, *use.path)), ".".join((name, *use.path)), _called(function))
+                self._use(
+                    ".".join((value.__name__, *use.path)), ".".join((name, *use.path)), _called(function)
+                )
         else:
             library = (library_name(value) if callable(value) else None) or name_in_library(name, value)
             if library is not None:

@@ -13,6 +13,7 @@ from fedvalue.store.identity._source import Definition, clean, text_of
 from fedvalue.store.identity._words import (
     CHANGES_ARGUMENT,
     CHANGES_ITSELF,
+    OF_OPEN_FILES,
     OUTSIDE_BUILTINS,
     UNSEEDED,
     brings_in,
@@ -188,8 +189,14 @@ def imports_of(tree: ast.AST) -> Iterator[Import]:
             yield Import(node.module or "", names, node.level, bound)
 
 
-def outside_of(tree: ast.AST) -> Iterator[Chain]:
+def outside_of(tree: ast.AST) -> list[Chain]:
     """Whatever looks like reading from outside. Who knows what the names stand for can rule some out."""
+    found = list(_outside(tree))
+    opened = [chain for chain in found if (chain.root, *chain.path)[-1] not in OF_OPEN_FILES]
+    return opened or found  # that an open file is read need not be said besides
+
+
+def _outside(tree: ast.AST) -> Iterator[Chain]:
     writing = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call) and _only_writes(node)}
     for node in ast.walk(tree):
         if node in writing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "CHANGES_ARGUMENT",
     "CHANGES_ITSELF",
+    "OF_OPEN_FILES",
     "OUTSIDE_BUILTINS",
     "OUTSIDE_MODULES",
     "UNSEEDED",
@@ -36,6 +37,7 @@ _FILES = frozenset([
     "loadtxt", "lstat", "memmap", "mmap", "open", "read", "readinto", "readline", "readlines", "rglob", "safe_load",
     "scandir", "stat", "walk",
 ])  # fmt: skip
+OF_OPEN_FILES = frozenset(["read", "readinto", "readline", "readlines"])
 # Other programs, the network, settings of the machine, code that is found at run time.
 _OTHERS = frozenset([
     "Popen", "__import__", "argv", "check_output", "environ", "environb", "eval", "exec", "exec_module",
@@ -99,7 +101,10 @@ def is_file_read(name: str) -> bool:
     if _is_other(name) or last in _INSIDE:
         return False
     return (
-        first in _FILE_MODULES or last in _FILES or last.startswith(_FILES_START) or _within(name, _FILE_PARTS)
+        first in _FILE_MODULES
+        or last in _FILES
+        or last.startswith(_FILES_START)
+        or _within(name, _FILE_PARTS)
     )
 
 
