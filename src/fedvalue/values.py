@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedvalue._checks import as_array, between, checked_init, expect, whole
 from fedvalue._extras import need
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
@@ -76,6 +77,7 @@ class Cost:
     exact_seconds: float | None = None
 
 
+@checked_init
 @dataclass(frozen=True, eq=False)
 class Values:
     """The value of every client, with its uncertainty and where it comes from.
@@ -123,6 +125,7 @@ class Values:
     stored_as: str = ""
 
     def __post_init__(self) -> None:
+        expect("names of values", self.names, Iterable, "a list of texts, one per client")
         names = tuple(str(name) for name in self.names)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "stored_as", self.stored_as or self.metric)
@@ -174,8 +177,7 @@ class Values:
 
         Student's t with the method's degrees of freedom: few samples give wide intervals.
         """
-        if not 0 < level < 1:
-            raise InputError(f"The level of an interval must lie between 0 and 1. Got {level!r}.")
+        between("The level of an interval", level, 0, 1)
         if self.stderr is None:
             return None
         from scipy.special import ndtri, stdtrit
@@ -217,8 +219,7 @@ class Values:
         >>> Values([1.0], ["a"], "permutation", 100, stderr=[0.1]).expected_gain(300)
         0.5
         """
-        if k < 0:
-            raise InputError(f"The number of further evaluations must not be negative. Got {k!r}.")
+        whole("The number of further evaluations", k, 0)
         if self.stderr is None:
             return None
         foreseen = min(k, len(self.forecast))
@@ -231,9 +232,7 @@ class Values:
             if client not in self.names:
                 raise InputError(f"There is no client {client!r}. Clients: {', '.join(self.names[:12])}.")
             return self.names.index(client)
-        if not 0 <= client < self.n:
-            raise InputError(f"Clients are numbered 0..{self.n - 1}. Got {client!r}.")
-        return client
+        return whole("The number of a client", client, 0, self.n - 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; `Values.from_dict` reads it back. JSON knows no infinity: such a dof is None.
@@ -383,7 +382,7 @@ def _covariance(correlations: ArrayLike, stderr: ArrayLike) -> NDArray[np.float6
 
 
 def _vector(values: ArrayLike, n: int, what: str) -> NDArray[np.float64]:
-    vector = np.asarray(values, dtype=np.float64)
+    vector: NDArray[np.float64] = as_array(values, what, np.float64)
     if vector.shape != (n,):
         raise InputError(f"{what} must hold one number per name ({n}). Got shape {vector.shape}.")
     return vector

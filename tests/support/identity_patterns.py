@@ -254,7 +254,6 @@ _READERS: dict[str, tuple[str, str]] = {
     "os.path.getsize": ("1 + path.getsize('rows.txt')", "from os import path"),
     "urllib": ("urlopen(Path('rows.txt').resolve().as_uri()).read()", "from urllib.request import urlopen\nfrom pathlib import Path"),
     "subprocess": ("subprocess.check_output(['cat', 'rows.txt'])", "import subprocess"),
-    "os.popen": ("os.popen('cat rows.txt').read()", "import os"),
     "eval of a file": ("eval(open('rows.txt').read())", ""),
 }  # fmt: skip
 _READS = [
@@ -267,6 +266,7 @@ _READS = [
         )
         for how, (code, before) in _READERS.items()
     ),
+    Pattern("a file by os.popen", _body("with os.popen('cat rows.txt') as told:", "    k = float(told.read())", "return [len(c) * k for c in cs]", before="import os") | _ROWS, "2.0", "3.0"),
     Pattern("a file in a helper", _utility("helpers.score(c)", "import helpers") | {"helpers.py": "def score(c): return len(c) * float(open('rows.txt').read())\n"} | _ROWS, "2.0", "3.0"),
     Pattern("a file by a module that is imported inside", _body("import numpy", "return [len(c) * float(numpy.loadtxt('rows.txt')) for c in cs]") | _ROWS, "2.0", "3.0"),
     Pattern("XML", _utility("len(c) * float(ET.parse('rows.xml').getroot().text)", "import xml.etree.ElementTree as ET") | {"rows.xml": "<a>2.0</a>"}, "2.0", "3.0"),

@@ -7,9 +7,10 @@ Where evaluations are noisy they can be repeated: the utility of a coalition is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from fedvalue._checks import expect
 from fedvalue.errors import GameError
 from fedvalue.outcome import Outcome
 from fedvalue.training import TraceGames
@@ -92,6 +93,7 @@ def client_names(n: int, names: Sequence[str] | None) -> tuple[str, ...]:
     """The given names as text, or client-0, client-1, …"""
     if names is None:
         return tuple(f"client-{i}" for i in range(n))
+    expect("names", names, Iterable, f"a list of {n} different names", error=GameError)
     given = tuple(str(name) for name in names)
     if len(given) != n or len(set(given)) != n:
         raise GameError(f"names must hold {n} different names. Got {len(given)}: {list(given)[:12]}.")

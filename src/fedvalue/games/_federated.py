@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from fedvalue._checks import checked_init, expect, whole
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.learners import make_learner
@@ -29,9 +28,11 @@ from fedvalue.training import (
 
 __all__ = ["FederatedGame"]
 
+_ARGUMENTS = ("model", "training", "metric", "retrain", "trainer", "replicates")
 _SEMANTICS = 1  # raised when the same rules come to mean another training
 
 
+@checked_init
 class FederatedGame:
     """Clients of a scenario, a model, rules of training, and the metric that counts.
 
@@ -55,8 +56,12 @@ class FederatedGame:
         replicates: int = 1,
         **trainer_options: Any,
     ) -> None:
-        if not isinstance(replicates, (int, np.integer)) or replicates < 1:
-            raise InputError(f"replicates must be a whole number of at least 1. Got {replicates!r}.")
+        expect(
+            "The scenario", scenario, Scenario, "an fv.Scenario",
+            "fv.load_scenario makes one by name, and fv.run values it by name.",
+        )  # fmt: skip
+        if training is not None:
+            expect("training", training, Training, "an fv.Training", "Say fv.Training(rounds=4).")
         self.scenario = scenario
         self.learner = make_learner(model)
         self.training = training or Training()
@@ -65,8 +70,8 @@ class FederatedGame:
         self._measuring = measuring(self.learner, {self.stored_as: own}) if own else self.learner
         self._tried = own is None
         self.retrain = retrain
-        self.trainer = make_trainer(trainer, **trainer_options)
-        self.replicates = replicates
+        self.trainer = make_trainer(trainer, trainer_options, also=_ARGUMENTS)
+        self.replicates = whole("replicates", replicates, 1)
         self.n = scenario.n
         self.names = scenario.names
         self.doubts = self.learner.doubts if isinstance(self.learner, Doubtful) else ()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedvalue._checks import whole
+from fedvalue._checks import checked_init, expect, whole
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
 from fedvalue.games._base import client_names
@@ -21,6 +21,7 @@ from fedvalue.store import FileNames, fingerprint
 __all__ = ["FunctionGame"]
 
 
+@checked_init
 class FunctionGame:
     """A game given by a function: `fn([(0, 2), (1,)]) -> [0.9, 0.7]`, tuples of client indices.
 
@@ -67,6 +68,7 @@ class FunctionGame:
         if not callable(fn):
             raise GameError(f"fn must be a function of coalitions. Got {type(fn).__name__}.")
         self.n = whole("The number of clients", n, 1, error=GameError)
+        expect("batch", batch, bool, "True or False", error=GameError)
         self.fn = fn
         self.batch = batch
         self.chunk = None if chunk is None else whole("chunk", chunk, 1, error=GameError)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue._checks import checked_init
 from fedvalue._imports import own_object
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.outcome import own_metric
@@ -32,6 +33,7 @@ _TAKES = ("outputs", "predictions")
 _EXPECTED = "a function (outputs, labels) → number, or a fedvalue.Metric"
 
 
+@checked_init
 @dataclass(frozen=True)
 class Metric:
     """A metric of your own: `function(outputs, labels)` gives one finite number for one model.
@@ -83,7 +85,7 @@ class Metric:
             )
         if not callable(self.function):
             raise InputError(f"The metric {self.name!r} must be {_EXPECTED}. Got {self.function!r}.")
-        if self.takes not in _TAKES:
+        if not isinstance(self.takes, str) or self.takes not in _TAKES:
             raise InputError(f"A metric takes {' or '.join(_TAKES)}. Got {self.takes!r} for {self.name!r}.")
 
     def __call__(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
@@ -95,7 +97,7 @@ class Metric:
         true = np.array(labels, dtype=np.int64 if outputs.ndim == 2 else np.float64)
         try:
             number = self.function(given, true)
-        except Exception as error:  # whatever the user's own function raises
+        except (Exception, SystemExit) as error:  # whatever the user's own function raises
             raise UtilityError(f"The metric {self.name!r} raised {type(error).__name__}: {error}.") from error
         if isinstance(number, (str, bytes)) or np.ndim(number) != 0:
             raise UtilityError(

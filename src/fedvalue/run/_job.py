@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedvalue._checks import did_you_mean
+from fedvalue._checks import as_path, checked_init, did_you_mean, expect
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.learners.metrics import MetricLike
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Job", "run"]
 
 
+@checked_init
 @dataclass(frozen=True, eq=False)
 class Job:
     """What `fedvalue run` does, as an object. None: what suits the scenario, or the usual.
@@ -83,6 +84,13 @@ class Job:
     store: str | PathLike[str] | None = None
     out: str | PathLike[str] | None = None
     overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("data_dir", "store", "out"):
+            if getattr(self, name) is not None:
+                as_path(name, getattr(self, name))
+        for name in ("options", "scenario_options"):
+            expect(name, getattr(self, name), Mapping, "a dict")
 
     @cached_property
     def prepared(self) -> Prepared:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue._checks import checked_call, expect
 from fedvalue._files import json_ready
 from fedvalue.coalitions import full_mask
 from fedvalue.errors import BudgetError, FedvalueError, MethodError
@@ -36,6 +37,7 @@ _MOST_IDLE = 1_000_000  # asks that bring nothing new: more is a plan that never
 StoreLike: TypeAlias = "Store | str | PathLike[str] | None"
 
 
+@checked_call
 def value(
     game: GameLike,
     method: MethodLike | None = None,
@@ -71,6 +73,7 @@ def value(
     return result
 
 
+@checked_call
 def compare(
     game: GameLike,
     methods: Sequence[MethodLike] | MethodLike | None = None,
@@ -131,6 +134,8 @@ def run_requests(
     views = [asked for asked in requests if asked.method.view]
     plans = [asked for asked in requests if not asked.method.view]
     with ExitStack() as resources:
+        if store is not None and not (hasattr(store, "read") and hasattr(store, "append")):
+            expect("store", store, (str, PathLike), "a path, or an object with read and append")
         if isinstance(store, (str, PathLike)):
             store = resources.enter_context(UtilityStore(store))
         shown = [resources.enter_context(progress_bar())] if progress else []
@@ -243,7 +248,7 @@ def _step(
         estimates[asked.method] = _estimate(n, asked.method, done.value)
     except FedvalueError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if ESTIMATORS.get(asked.method.name) is asked.method:  # a fault of ours, and not to be explained away
             raise
         raise MethodError(f"{asked.method.name} failed: {type(error).__name__}: {error}.") from error

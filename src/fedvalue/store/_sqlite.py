@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fedvalue._checks import as_path
 from fedvalue.errors import InputError, StoreError
 from fedvalue.outcome import Outcome
 from fedvalue.store import _added
@@ -86,7 +86,7 @@ class UtilityStore:
     """
 
     def __init__(self, path: str | PathLike[str], *, create: bool = True) -> None:
-        self.path = Path(path)
+        self.path = as_path("A store", path)
         if (
             str(path) == ":memory:"
         ):  # to SQLite a database that is gone at the end, and with it every training
@@ -234,7 +234,7 @@ class UtilityStore:
 
     def merge(self, other: str | PathLike[str]) -> MergeReport:
         """Adds everything from another store. Where both know a coalition, this one's numbers stay."""
-        if Path(other).exists() and self.path.samefile(other):
+        if as_path("A store", other).exists() and self.path.samefile(other):
             raise StoreError(f"{other} is the store itself; name another one to merge.")
         with UtilityStore(other, create=False) as source:
             problems = source.verify()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from fedvalue._checks import whole
 from fedvalue._extras import is_installed
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, UtilityError
@@ -60,7 +61,7 @@ class LocalTrainer:
 
     def __init__(self, device: str = "auto", memory: int | None = None, *, warm_up: bool = False) -> None:
         self.device = device
-        self.memory = memory
+        self.memory = None if memory is None else whole("memory (in bytes)", memory, 1)
         self.warm_up = warm_up
         self.stage: Callable[[str], None] = lambda text: None  # told what is being done, for people
         self._open: _Open | None = None
@@ -128,6 +129,8 @@ def make_one_step(scenario: Scenario, learner: Learner, training: Training, devi
 
 def choose_device(wanted: str) -> str:
     """'auto' is CUDA where there is one, then Apple's MPS, then the CPU; 'cuda:1' is the second of several."""
+    if not isinstance(wanted, str):
+        raise InputError(f"The device must be auto, cpu, cuda or mps. Got {wanted!r}.")
     present = _devices()
     if wanted == "auto":
         return next(kind for kind in ("cuda", "mps", "cpu") if present[kind])
