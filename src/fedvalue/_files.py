@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +29,8 @@ def write_file(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"Cannot write {path}: {error.strerror}.") from error
     finally:
         if not special:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # on a read-only file system there is nothing to take away
+                draft.unlink(missing_ok=True)
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -333,9 +333,8 @@ class Values:
         interval = self.interval(level)
         table = Table(title=f"Data value by {self.method}", title_justify="left")
         table.add_column("client", overflow="fold")
-        table.add_column("value", justify="right")
-        table.add_column(f"± {level:.0%}", justify="right")
-        table.add_column("share", justify="right")
+        for heading in ("value", f"± {level:.0%}", "share"):
+            table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         largest = float(np.abs(self.mean).max(initial=0.0)) or 1.0
         decimals = min(max(4, 2 - math.floor(math.log10(largest))), 12)  # small values keep their digits

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedvalue.cli._config import FILE, no_config, read_config
+from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, check_targets, complain, notes, print_table, say, write_result
 from fedvalue.cli._options import (
     JsonTarget,
@@ -98,7 +98,7 @@ def run(
         if not dry_run:
             job.check_folder()
         if not quiet:
-            for line in (*heading(prepared), ""):
+            for line in (*filter(None, (used_config(ctx),)), *heading(prepared), ""):
                 say(line)
         if dry_run:
             _show_plan(job, json, quiet)

@@ -15,7 +15,19 @@ from fedvalue.errors import GameError
 from fedvalue.outcome import Outcome
 from fedvalue.training import TraceGames
 
-__all__ = ["Game", "Measured", "Priced", "Recognised", "Staged", "Traceable", "client_names"]
+__all__ = [
+    "MOST_REPLICATES",
+    "Game",
+    "Measured",
+    "Priced",
+    "Recognised",
+    "Staged",
+    "Traceable",
+    "client_names",
+]
+
+
+MOST_REPLICATES = 10_000  # more would not fit into a run's memory
 
 
 class Game(Protocol):

@@ -9,6 +9,7 @@ from typing import Any
 from fedvalue._checks import checked_init, expect, whole
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, UtilityError
+from fedvalue.games._base import MOST_REPLICATES
 from fedvalue.learners import make_learner
 from fedvalue.learners.metrics import MetricLike, count_by, measuring
 from fedvalue.outcome import Outcome
@@ -71,7 +72,7 @@ class FederatedGame:
         self._tried = own is None
         self.retrain = retrain
         self.trainer = make_trainer(trainer, trainer_options, also=_ARGUMENTS)
-        self.replicates = whole("replicates", replicates, 1)
+        self.replicates = whole("replicates", replicates, 1, MOST_REPLICATES)
         self.n = scenario.n
         self.names = scenario.names
         self.doubts = self.learner.doubts if isinstance(self.learner, Doubtful) else ()

@@ -13,7 +13,7 @@ import numpy as np
 from fedvalue._checks import checked_init, expect, whole
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
-from fedvalue.games._base import client_names
+from fedvalue.games._base import MOST_REPLICATES, client_names
 from fedvalue.games._calls import Agenda, Failed, Replied, calls_here
 from fedvalue.outcome import UTILITY, Outcome
 from fedvalue.store import FileNames, fingerprint
@@ -72,7 +72,7 @@ class FunctionGame:
         self.fn = fn
         self.batch = batch
         self.chunk = None if chunk is None else whole("chunk", chunk, 1, error=GameError)
-        self.replicates = whole("replicates", replicates, 1, error=GameError)
+        self.replicates = whole("replicates", replicates, 1, MOST_REPLICATES, GameError)
         self.jobs = whole("jobs", jobs, 1, error=GameError)
         self.retries = whole("retries", retries, 0, error=GameError)
         self.timeout = None if timeout is None else _seconds(timeout)

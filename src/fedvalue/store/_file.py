@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from fedvalue.errors import StoreError
+from fedvalue.errors import NoStoreError, StoreError
 
 __all__ = ["APPLICATION_ID", "LOCK_SECONDS", "open_file"]
 
@@ -22,7 +22,7 @@ def open_file(path: Path, create: bool) -> sqlite3.Connection:
     """
     if not path.exists():
         if not create:
-            raise StoreError(f"There is no store at {path}. Check the path.")
+            raise NoStoreError(f"There is no store at {path}. Check the path.")
     elif _is_ours(path):
         _refuse_cut_off(path)
     return sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)

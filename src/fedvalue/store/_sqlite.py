@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from fedvalue._checks import as_path
-from fedvalue.errors import InputError, StoreError
+from fedvalue.errors import FedvalueError, InputError, StoreError
 from fedvalue.outcome import Outcome
 from fedvalue.store import _added
 from fedvalue.store._added import AddedMetric
@@ -316,6 +316,8 @@ class UtilityStore:
         except sqlite3.Error as error:
             text = str(error)
             raise StoreError(f"Could not {doing} the store {self.path}: {_advice(text)} ({text}).") from error
+        except FedvalueError:
+            raise
         except ValueError as error:
             raise StoreError(
                 f"Could not {doing} the store {self.path}: a row is damaged ({error}). "
