@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedvalue._checks import as_array, between, checked_init, expect, whole
 from fedvalue._extras import need
+from fedvalue._files import CHECKSUM, is_sealed
+from fedvalue._text import plain_table
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 
@@ -284,7 +286,12 @@ class Values:
                 f"Expected values in the format {_FORMAT!r}. Got {came!r}. "
                 "Run the same command again with this version; with its store, nothing is trained again."
             )
-        fields = {key: value for key, value in data.items() if key != "format"}
+        if not is_sealed(data):
+            raise InputError(
+                "These values are not as fedvalue wrote them: their content does not match its checksum. Run the same "
+                "command again; with its store, nothing is trained again."
+            )
+        fields = {key: value for key, value in data.items() if key not in ("format", CHECKSUM)}
         for name, kind in _KINDS.items():
             if name in fields and not isinstance(fields[name], kind):
                 raise InputError(
@@ -325,27 +332,43 @@ class Values:
             }
         )
 
+    def __str__(self) -> str:
+        """A plain table, as `print` shows it."""
+        title = f"Data value by {self.method}{f' ({self.guarantee})' if self.guarantee else ''}"
+        return f"{title}\n{plain_table(['client', 'value', '± 95%', 'share'], self._cells(0.95))}"
+
+    def _cells(self, level: float) -> list[tuple[str, str, str, str]]:
+        """Name, value, half the interval and share of every client, as text."""
+        interval = self.interval(level)
+        largest = float(np.abs(self.mean).max(initial=0.0)) or 1.0
+        decimals = min(max(4, 2 - math.floor(math.log10(largest))), 12)  # small values keep their digits
+        return [
+            (
+                name,
+                f"{mean:+.{decimals}f}",
+                "–" if interval is None else f"{(interval[i, 1] - interval[i, 0]) / 2:.{decimals}f}",
+                "–" if np.isnan(share) else f"{share:.1%}",
+            )
+            for i, (name, mean, share) in enumerate(zip(self.names, self.mean, self.share, strict=True))
+        ]
+
     def table(self, level: float = 0.95) -> Table:
         """A rich table: client, value, ±, share and a bar."""
         from rich.table import Table
         from rich.text import Text
 
-        interval = self.interval(level)
         table = Table(title=f"Data value by {self.method}", title_justify="left")
         table.add_column("client", overflow="fold")
         for heading in ("value", f"± {level:.0%}", "share"):
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         largest = float(np.abs(self.mean).max(initial=0.0)) or 1.0
-        decimals = min(max(4, 2 - math.floor(math.log10(largest))), 12)  # small values keep their digits
-        for i, (name, mean, share) in enumerate(zip(self.names, self.mean, self.share, strict=True)):
-            half = "–" if interval is None else f"{(interval[i, 1] - interval[i, 0]) / 2:.{decimals}f}"
+        for (name, *numbers), mean in zip(self._cells(level), self.mean, strict=True):
             bar = Text(
                 "█" * max(1, round(_BAR_WIDTH * abs(mean) / largest)) if mean else "",
                 style="red" if mean < 0 else "green",
             )
-            percent = "–" if np.isnan(share) else f"{share:.1%}"
-            table.add_row(Text(name), f"{mean:+.{decimals}f}", half, percent, bar)
+            table.add_row(Text(name), *numbers, bar)
         return table
 
 

@@ -81,6 +81,11 @@ class Audit:
         """Plain data for JSON."""
         return {"format": _FORMAT, **asdict(self), "rate": self.rate, "tests": dict(self.tests)}
 
+    def __str__(self) -> str:
+        """Findings, then what holds for all, sentence by sentence."""
+        found = [f"{finding.statement} ({chance_text(finding)})" for finding in self.findings]
+        return "\n".join([*(found or ["Nothing stands out."]), *general_lines(self)])
+
     def to_markdown(self) -> str:
         """The audit as a page: findings with their evidence, then what holds for all."""
         return as_markdown(self)

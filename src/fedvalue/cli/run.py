@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedvalue._files import sealed
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, check_targets, complain, notes, print_table, say, write_result
 from fedvalue.cli._options import (
@@ -108,7 +109,7 @@ def run(
         except KeyboardInterrupt as error:
             complain(_interrupted(job))
             raise typer.Exit(130) from error
-    write_result(result.values.to_dict(), json)
+    write_result(sealed(result.values.to_dict()), json)
     if json != "-" and not (json and quiet):
         print_table(result.values.table())
     for line in () if quiet else result.lines():

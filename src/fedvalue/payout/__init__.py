@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedvalue._checks import checked_call, did_you_mean, expect, whole
+from fedvalue._text import one_line, plain_table
 from fedvalue.errors import InputError
 from fedvalue.payout._money import Amount, as_decimal, deal, in_steps, split
 from fedvalue.payout._rules import RULES, Rule, half_widths, policy
@@ -84,6 +85,17 @@ class Payout:
             "lines": [_plain(line) for line in self.lines],
             "stability": self.stability.to_dict(),
         }
+
+    def __str__(self) -> str:
+        """A plain table of the amounts, and the policy."""
+        rows = [
+            [x.name, f"{x.value:+.4f}", f"{x.share:.1%}", self.text(x.amount), x.note] for x in self.lines
+        ]
+        total = ["total", "", "", self.text(self.pot), ""]
+        table = plain_table(
+            ["client", "value", "share", f"payout {self.currency}".rstrip(), ""], [*rows, total]
+        )
+        return "\n".join([table, *self.policy, one_line(self.stability.statement)])
 
     def to_csv(self) -> str:
         """One row per client. A name that a spreadsheet would run as a formula gets an apostrophe in front."""

@@ -118,7 +118,8 @@ def dry_run(job: Job) -> DryRun:
     asked = request(job.method, job.options)
     admit(game, [asked], job.budget, job.seed)
     masks, asks = _asked(game.n, asked, job.seed)
-    coalitions = 1 << scenario.n if masks is None else len(masks)
+    of_method = set(masks or ())
+    coalitions = 1 << scenario.n if masks is None else len(of_method)
     if masks is not None:  # a run evaluates these for comparison, whatever the method asks for
         masks = list(dict.fromkeys([*masks, 0, full_mask(game.n)]))
     everything = work_of_all(scenario, training)
@@ -128,7 +129,7 @@ def dry_run(job: Job) -> DryRun:
     else:
         work, besides = work_of(scenario, training, masks), len(masks) - coalitions
         known = _stored(job, masks)
-        stored = len(set.intersection(*known)) if known else 0
+        stored = len(of_method.intersection(*known)) if known else 0
         left = [[mask for mask in masks if mask not in found] for found in known]
         passes = sum(work_of(scenario, training, missing).passes for missing in left)
         passes += work.passes * (game.replicates - len(known))

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from fedvalue._checks import as_path, checked_init, did_you_mean, expect
 from fedvalue.errors import InputError
@@ -17,6 +17,7 @@ from fedvalue.learners.metrics import MetricLike
 from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run
 from fedvalue.run._methods import MethodLike, as_method
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
+from fedvalue.run._options import JobOptions
 from fedvalue.run._prepare import Prepared, plain, prepare, record_of
 from fedvalue.run._requests import admit, plan_of, request
 from fedvalue.run._valuation import run_requests
@@ -202,7 +203,7 @@ def run(
     on_stage: OnStage | None = None,
     on_outcome: OnOutcome | None = None,
     on_values: OnValues | None = None,
-    **options: Any,
+    **options: Unpack[JobOptions],
 ) -> Result:
     """Trains coalitions of clients and values each client: the main job, with the options of `Job`.
 

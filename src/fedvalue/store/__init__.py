@@ -1,6 +1,6 @@
 """The store: every trained coalition, kept in one SQLite file and found again by its game's fingerprint."""
 
-from fedvalue.store._export import export, summary
+from fedvalue.store._export import export, lower_is_better, summary
 from fedvalue.store._history import History, read_history
 from fedvalue.store._merge import MergeReport
 from fedvalue.store._protocol import Registering, Store, agree, register
@@ -18,6 +18,7 @@ __all__ = [
     "agree",
     "export",
     "fingerprint",
+    "lower_is_better",
     "read_history",
     "register",
     "summary",
