@@ -118,6 +118,7 @@ ABUSES: dict[str, Callable[[Path], Any]] = {
     "an observer that is none": lambda p: fv.value(TABLE, "exact", on_values=3),
     "a gradient method on a table": lambda p: fv.value(TABLE, "gtg"),
     "an option of the wrong type": lambda p: fv.value([0.0] * 16, "tmc", budget=8, patience="long"),
+    "an option of a run of the wrong type": lambda p: fv.run("synthetic", clients=5, samples=20, method="cc-bernstein", budget=20, options={"confidence": "high"}),
     # compare and benchmark
     "methods as a number": lambda p: fv.compare(TABLE, 3),
     "no methods": lambda p: fv.compare(TABLE, []),

@@ -52,6 +52,22 @@ class TestPrinting:
         assert str(result.values) in str(result)
 
 
+class TestWaiting:
+    def test_a_dry_run_does_not_wait_for_values_that_nobody_wants(self) -> None:
+        def plan(n: int, budget: int, rng: np.random.Generator) -> fv.Plan:
+            utilities = yield list(range(budget))
+            raise AssertionError(f"{len(utilities)} made-up utilities were sent")
+
+        job = fv.Job("synthetic", clients=4, samples=20, method=plan, budget=6)
+        assert job.plan().coalitions == 6
+
+    def test_computing_values_is_a_stage(self) -> None:
+        stages: list[str] = []
+        game = fv.FunctionGame(6, lambda cs: [float(len(c)) for c in cs])
+        fv.value(game, "surrogate", budget=20, on_stage=stages.append)
+        assert stages[-1] == "computing values by surrogate"
+
+
 class TestTruth:
     def test_values_that_are_exact_by_the_store_say_so(self, tmp_path: Path) -> None:
         game = fv.FunctionGame(6, lambda cs: [float(len(c)) ** 0.5 for c in cs])

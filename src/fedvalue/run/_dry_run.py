@@ -167,7 +167,9 @@ def _asked(n: int, asked: Request, seed: int) -> tuple[list[int] | None, int]:
             masks |= new
             asks += bool(new)
             idle = 0 if new else idle + 1
-            if idle > _MOST_IDLE:
+            # With its budget spent, a plan can ask for nothing new: what it makes of it all may take minutes.
+            if idle > _MOST_IDLE or len(masks) >= asked.budget:
+                plan.close()
                 return list(masks), asks
             ask = plan.send(np.array([int(mask).bit_count() / n for mask in ask]))
     except StopIteration:

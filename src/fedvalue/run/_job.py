@@ -15,7 +15,7 @@ from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.learners.metrics import MetricLike
 from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run
-from fedvalue.run._methods import MethodLike, as_method
+from fedvalue.run._methods import MethodLike, as_method, check_types
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
 from fedvalue.run._options import JobOptions
 from fedvalue.run._prepare import Prepared, plain, prepare, record_of
@@ -100,7 +100,13 @@ class Job:
         asked = request(self.method, self.options)
         admit(prepared.game, [asked], self.budget, self.seed)
         if asked.method.view is None:
-            next(plan_of(prepared.game.n, asked, self.seed), None)  # refuses impossible options of the method
+            try:
+                next(
+                    plan_of(prepared.game.n, asked, self.seed), None
+                )  # refuses impossible options of the method
+            except TypeError:
+                check_types(asked.method, asked.options)
+                raise
         elif not prepared.game.averages:
             prepared.game.trace()  # says why there is nothing to record
         return prepared

@@ -18,6 +18,7 @@ __all__ = [
     "MethodLike",
     "as_method",
     "check_options",
+    "check_types",
     "default_budget",
     "default_method",
     "methods",
@@ -105,11 +106,10 @@ def check_options(method: Method, options: Mapping[str, Any]) -> None:
             raise MethodError(
                 f"The method {method.name!r} has no option {option!r}. {hint}Its options: {', '.join(known) or 'none'}."
             )
-    if ESTIMATORS.get(method.name) is method:  # those of others may be of any type
-        _check_types(method, options)
 
 
-def _check_types(method: Method, options: Mapping[str, Any]) -> None:
+def check_types(method: Method, options: Mapping[str, Any]) -> None:
+    """Refuses options of another type than the method says. Methods check theirs; this explains what they missed."""
     hints = get_type_hints(method.function)
     for name, given in options.items():
         plain = given.item() if isinstance(given, np.generic) else given

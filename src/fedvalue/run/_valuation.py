@@ -23,7 +23,7 @@ from fedvalue.estimators import ESTIMATORS, Method, Plan
 from fedvalue.games import Game, GameLike, Measured, Priced, RestrictedGame, Traceable, as_game
 from fedvalue.outcome import UTILITY
 from fedvalue.run._ledger import Ledger
-from fedvalue.run._methods import MethodLike, default_method, runnable_methods
+from fedvalue.run._methods import MethodLike, check_types, default_method, runnable_methods
 from fedvalue.run._observers import Observer, Observers, OnOutcome, OnStage, OnValues
 from fedvalue.run._progress import progress_bar
 from fedvalue.run._requests import Request, admit, checked_budget, plan_of, request
@@ -225,6 +225,10 @@ def _drive(n: int, requests: Sequence[Request], ledger: Ledger, seed: int) -> di
         ledger.learn(asks.values())
         for j, ask in list(asks.items()):
             answer = ledger.utilities(ask)
+            if (
+                requests[j].evaluations >= requests[j].budget
+            ):  # what is left is arithmetic, which may take minutes
+                ledger.observers.on_stage(f"computing values by {requests[j].method.name}")
             requests[j].seconds += ledger.seconds(ask)
             del asks[j]
             _step(n, j, plans[j], answer, requests[j], asks, estimates)
@@ -249,8 +253,9 @@ def _step(
     except FedvalueError:
         raise
     except (Exception, SystemExit) as error:
-        if ESTIMATORS.get(asked.method.name) is asked.method:  # a fault of ours, and not to be explained away
-            raise
+        if ESTIMATORS.get(asked.method.name) is asked.method:
+            check_types(asked.method, asked.options)
+            raise  # a fault of ours, and not to be explained away
         raise MethodError(f"{asked.method.name} failed: {type(error).__name__}: {error}.") from error
     asked.seconds += time.perf_counter() - began
 
