@@ -79,7 +79,12 @@ class DryRun:
         lines = [f"Plan: {name}, {count(self.coalitions)} of {count(everything)} coalitions{stored}."]
         if self.besides:
             lines.append(
-                f"{plural(self.besides, 'coalition')} more for comparison: the untrained model or all clients."
+                f"For comparison, {self.besides} more: "
+                + (
+                    "the untrained model or all clients."
+                    if self.besides == 1
+                    else "the untrained model and all clients."
+                )
             )
         if self.asks > 1:
             lines.append(
