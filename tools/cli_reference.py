@@ -55,6 +55,7 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue store ls": "fedvalue store ls demo/store.db",
     "fedvalue store show": "fedvalue store show demo/store.db federation",
     "fedvalue store export": "fedvalue store export demo/store.db federation --out trainings.csv",
+    "fedvalue store rename": "fedvalue store rename demo/store.db federation Aachen Bern Como",
     "fedvalue store verify": "fedvalue store verify demo/store.db",
     "fedvalue store merge": "fedvalue store merge all.db demo/store.db",
     "fedvalue flower init": "fedvalue flower init valuation --clients 4",
@@ -62,6 +63,7 @@ fedvalue store export demo/store.db federation --out game.npz""",
 }
 NOT_RUN = {
     "fedvalue data check": "needs a folder of your own",
+    "fedvalue store rename": "the store of the demo has other clients",
     "fedvalue data fetch": "needs the network",
     "fedvalue flower demo": "starts servers, which takes a minute",
 }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from fedvalue.errors import InputError
 
-__all__ = ["json_ready", "json_text", "write_file", "write_json"]
+__all__ = ["CHECKSUM", "is_sealed", "json_ready", "json_text", "sealed", "write_file", "write_json"]
+
+CHECKSUM = "checksum"
 
 
 @contextmanager
@@ -29,7 +32,8 @@ def write_file(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"Cannot write {path}: {error.strerror}.") from error
     finally:
         if not special:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # on a read-only file system there is nothing to take away
+                draft.unlink(missing_ok=True)
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -45,6 +49,26 @@ def json_text(data: Any) -> str:
     ['{', '"share":', 'null', '}']
     """
     return json.dumps(json_ready(data), indent=2, ensure_ascii=False, allow_nan=False, default=repr)
+
+
+def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data with a checksum, so that a change by hand or by accident is noticed.
+
+    >>> is_sealed(sealed({"mean": [0.5]})), is_sealed({**sealed({"mean": [0.5]}), "mean": [0.7]})
+    (True, False)
+    """
+    content = {key: value for key, value in json_ready(dict(data)).items() if key != CHECKSUM}
+    return {**content, CHECKSUM: _checksum(content)}
+
+
+def is_sealed(data: Mapping[str, Any]) -> bool:
+    """Whether data that was read is what was written; data without a checksum says nothing else."""
+    content = {key: value for key, value in data.items() if key != CHECKSUM}
+    return CHECKSUM not in data or data[CHECKSUM] == _checksum(content)
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=repr).encode()).hexdigest()[:16]
 
 
 def json_ready(data: Any) -> Any:

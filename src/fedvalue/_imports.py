@@ -20,7 +20,7 @@ def own_object(path: str, what: str, expected: str, fits: Callable[[Any], bool] 
     module, _, name = path.partition(":")
     try:
         found = getattr(import_module(module), name)
-    except Exception as error:  # whatever the user's own module raises
+    except (Exception, SystemExit) as error:  # whatever the user's own module raises
         raise InputError(
             f"The {what} {path!r} cannot be imported: {type(error).__name__}: {error}. It must be "
             f"package.module:name, where name is {expected}, and the module must be on the Python path."

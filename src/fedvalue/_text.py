@@ -17,6 +17,7 @@ __all__ = [
     "markdown_text",
     "one_line",
     "percent",
+    "plain_table",
     "plural",
     "shortened",
     "size",
@@ -129,6 +130,23 @@ def size(count: float) -> str:
         if count >= scale:
             return f"{count / scale:.1f} {name}" if count < 10 * scale else f"{count / scale:,.0f} {name}"
     return f"{count / 1000:.0f} kB"
+
+
+def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their longest cell, the first to the left, the others to the right.
+
+    >>> print(plain_table(["client", "value"], [["a", "+0.5"]]))
+    client  value
+    a        +0.5
+    """
+    lines = [[one_line(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(line[j]) for line in lines) for j in range(len(header))]
+    return "\n".join(
+        "  ".join(
+            [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]
+        ).rstrip()
+        for line in lines
+    )
 
 
 def bars(counts: Sequence[int], unicode: bool = True) -> str:

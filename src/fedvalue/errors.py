@@ -9,6 +9,7 @@
     ├── UtilityError          one coalition could not be evaluated; the others are kept
     │   └── UnavailableError  clients of a federation did not answer; what needs them is missing
     ├── StoreError            the store cannot be opened, read or written
+    │   └── NoStoreError      there is none at the path that was given (an InputError, too)
     ├── MissingExtraError     an optional dependency is not installed
     └── ConformanceError      a piece of one's own breaks its contract (raised by `fedvalue.testing` only)
 
@@ -28,6 +29,7 @@ __all__ = [
     "InputError",
     "MethodError",
     "MissingExtraError",
+    "NoStoreError",
     "ScenarioError",
     "StoreError",
     "UnavailableError",
@@ -83,6 +85,10 @@ class UnavailableError(UtilityError):
 
 class StoreError(FedvalueError):
     """The store cannot be opened, read or written."""
+
+
+class NoStoreError(StoreError, InputError):
+    """There is no store at the path that was given; nothing was run."""
 
 
 class MissingExtraError(FedvalueError, ModuleNotFoundError):

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedvalue._checks import as_array
 from fedvalue.errors import InputError
 from fedvalue.values import Values
 
@@ -112,7 +113,8 @@ def _both(estimate: Vector, truth: Vector) -> tuple[NDArray[np.float64], NDArray
 
 
 def _vector(values: Vector) -> NDArray[np.float64]:
-    vector = np.asarray(values.mean if isinstance(values, Values) else values, dtype=np.float64)
+    given = values.mean if isinstance(values, Values) else values
+    vector: NDArray[np.float64] = as_array(given, "A vector of values", np.float64)
     if vector.ndim != 1 or not np.isfinite(vector).all():
         raise InputError("Values must be a vector of finite numbers.")
     return vector

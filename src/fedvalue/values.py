@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedvalue._checks import as_array, between, checked_init, expect, whole
 from fedvalue._extras import need
+from fedvalue._files import CHECKSUM, is_sealed
+from fedvalue._text import plain_table
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 
@@ -76,6 +79,7 @@ class Cost:
     exact_seconds: float | None = None
 
 
+@checked_init
 @dataclass(frozen=True, eq=False)
 class Values:
     """The value of every client, with its uncertainty and where it comes from.
@@ -123,6 +127,7 @@ class Values:
     stored_as: str = ""
 
     def __post_init__(self) -> None:
+        expect("names of values", self.names, Iterable, "a list of texts, one per client")
         names = tuple(str(name) for name in self.names)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "stored_as", self.stored_as or self.metric)
@@ -174,8 +179,7 @@ class Values:
 
         Student's t with the method's degrees of freedom: few samples give wide intervals.
         """
-        if not 0 < level < 1:
-            raise InputError(f"The level of an interval must lie between 0 and 1. Got {level!r}.")
+        between("The level of an interval", level, 0, 1)
         if self.stderr is None:
             return None
         from scipy.special import ndtri, stdtrit
@@ -217,8 +221,7 @@ class Values:
         >>> Values([1.0], ["a"], "permutation", 100, stderr=[0.1]).expected_gain(300)
         0.5
         """
-        if k < 0:
-            raise InputError(f"The number of further evaluations must not be negative. Got {k!r}.")
+        whole("The number of further evaluations", k, 0)
         if self.stderr is None:
             return None
         foreseen = min(k, len(self.forecast))
@@ -231,9 +234,7 @@ class Values:
             if client not in self.names:
                 raise InputError(f"There is no client {client!r}. Clients: {', '.join(self.names[:12])}.")
             return self.names.index(client)
-        if not 0 <= client < self.n:
-            raise InputError(f"Clients are numbered 0..{self.n - 1}. Got {client!r}.")
-        return client
+        return whole("The number of a client", client, 0, self.n - 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; `Values.from_dict` reads it back. JSON knows no infinity: such a dof is None.
@@ -285,7 +286,12 @@ class Values:
                 f"Expected values in the format {_FORMAT!r}. Got {came!r}. "
                 "Run the same command again with this version; with its store, nothing is trained again."
             )
-        fields = {key: value for key, value in data.items() if key != "format"}
+        if not is_sealed(data):
+            raise InputError(
+                "These values are not as fedvalue wrote them: their content does not match its checksum. Run the same "
+                "command again; with its store, nothing is trained again."
+            )
+        fields = {key: value for key, value in data.items() if key not in ("format", CHECKSUM)}
         for name, kind in _KINDS.items():
             if name in fields and not isinstance(fields[name], kind):
                 raise InputError(
@@ -326,28 +332,43 @@ class Values:
             }
         )
 
+    def __str__(self) -> str:
+        """A plain table, as `print` shows it."""
+        title = f"Data value by {self.method}{f' ({self.guarantee})' if self.guarantee else ''}"
+        return f"{title}\n{plain_table(['client', 'value', '± 95%', 'share'], self._cells(0.95))}"
+
+    def _cells(self, level: float) -> list[tuple[str, str, str, str]]:
+        """Name, value, half the interval and share of every client, as text."""
+        interval = self.interval(level)
+        largest = float(np.abs(self.mean).max(initial=0.0)) or 1.0
+        decimals = min(max(4, 2 - math.floor(math.log10(largest))), 12)  # small values keep their digits
+        return [
+            (
+                name,
+                f"{mean:+.{decimals}f}",
+                "–" if interval is None else f"{(interval[i, 1] - interval[i, 0]) / 2:.{decimals}f}",
+                "–" if np.isnan(share) else f"{share:.1%}",
+            )
+            for i, (name, mean, share) in enumerate(zip(self.names, self.mean, self.share, strict=True))
+        ]
+
     def table(self, level: float = 0.95) -> Table:
         """A rich table: client, value, ±, share and a bar."""
         from rich.table import Table
         from rich.text import Text
 
-        interval = self.interval(level)
         table = Table(title=f"Data value by {self.method}", title_justify="left")
         table.add_column("client", overflow="fold")
-        table.add_column("value", justify="right")
-        table.add_column(f"± {level:.0%}", justify="right")
-        table.add_column("share", justify="right")
+        for heading in ("value", f"± {level:.0%}", "share"):
+            table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         largest = float(np.abs(self.mean).max(initial=0.0)) or 1.0
-        decimals = min(max(4, 2 - math.floor(math.log10(largest))), 12)  # small values keep their digits
-        for i, (name, mean, share) in enumerate(zip(self.names, self.mean, self.share, strict=True)):
-            half = "–" if interval is None else f"{(interval[i, 1] - interval[i, 0]) / 2:.{decimals}f}"
+        for (name, *numbers), mean in zip(self._cells(level), self.mean, strict=True):
             bar = Text(
                 "█" * max(1, round(_BAR_WIDTH * abs(mean) / largest)) if mean else "",
                 style="red" if mean < 0 else "green",
             )
-            percent = "–" if np.isnan(share) else f"{share:.1%}"
-            table.add_row(Text(name), f"{mean:+.{decimals}f}", half, percent, bar)
+            table.add_row(Text(name), *numbers, bar)
         return table
 
 
@@ -383,7 +404,7 @@ def _covariance(correlations: ArrayLike, stderr: ArrayLike) -> NDArray[np.float6
 
 
 def _vector(values: ArrayLike, n: int, what: str) -> NDArray[np.float64]:
-    vector = np.asarray(values, dtype=np.float64)
+    vector: NDArray[np.float64] = as_array(values, what, np.float64)
     if vector.shape != (n,):
         raise InputError(f"{what} must hold one number per name ({n}). Got shape {vector.shape}.")
     return vector

@@ -438,6 +438,9 @@ class TestCommand:
         changed = json.loads(text)
         changed["metric"] = "applause"
         (folder / "values.json").write_text(json.dumps(changed), encoding="utf-8")
+        assert "does not match its checksum" in failure(folder)
+        del changed["checksum"]
+        (folder / "values.json").write_text(json.dumps(changed), encoding="utf-8")
         assert "no metric 'applause'" in failure(folder)
         changed["replicates"] = "two"
         (folder / "values.json").write_text(json.dumps(changed), encoding="utf-8")

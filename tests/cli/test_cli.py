@@ -621,8 +621,8 @@ def test_store_merge_conflicts_are_1(partial: Path, tmp_path: Path) -> None:
 def test_store_commands_do_not_make_stores(tmp_path: Path, command: list[str]) -> None:
     db = tmp_path / "none.db"
     more = {"show": ["g"], "export": ["g", "--out", tmp_path / "o.csv"]}.get(command[0], [])
-    assert "no store" in failure(1, "store", *command, db, *more)
-    assert "no store" in failure(1, "store", "merge", tmp_path / "new.db", db)
+    assert "no store" in failure(2, "store", *command, db, *more)
+    assert "no store" in failure(2, "store", "merge", tmp_path / "new.db", db)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -308,7 +308,7 @@ class TestReplicates:
 
     @pytest.mark.parametrize("replicates", [0, -1, 1.5, "2"])
     def test_less_than_one_and_parts_are_refused(self, replicates: Any) -> None:
-        with pytest.raises(InputError, match="replicates must be a whole number of at least 1"):
+        with pytest.raises(InputError, match="replicates must be a whole number from 1 to 10,000"):
             game(replicates=replicates)
 
 

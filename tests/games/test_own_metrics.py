@@ -351,7 +351,7 @@ class TestDoubts:
             return float((tmp_path / "weights").read_text()) * float((logits.argmax(1) == labels).mean())
 
         without = fv.value(game(metric=weighted), "exact")
-        with pytest.raises(GameError, match="Metric take it"):
+        with pytest.raises(GameError, match="Metric take both"):
             fv.value(game(metric=weighted), "exact", store=tmp_path / "s.db")
         keyed = fv.Metric("weighted", weighted, key="weights of May")
         assert (

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner, Result
 
 import fedvalue as fv
+from fedvalue._files import sealed
 from fedvalue.cli import app
 from fedvalue.cli import report as report_command
 from fedvalue.coalitions import full_mask
@@ -857,7 +858,9 @@ class TestCommand:
 
     def test_values_beside_a_store_of_others(self, copy: Path) -> None:
         values = json.loads((copy / "values.json").read_text(encoding="utf-8"))
-        (copy / "other.json").write_text(json.dumps(values | {"game_id": "another"}), encoding="utf-8")
+        (copy / "other.json").write_text(
+            json.dumps(sealed(values | {"game_id": "another"})), encoding="utf-8"
+        )
         before = (copy / "report.html").read_bytes()
         done("report", copy / "other.json", "--format", "md")
         text = (copy / "other-report.md").read_text(encoding="utf-8")
@@ -881,7 +884,8 @@ class TestCommand:
     )
     def test_bad_values(self, copy: Path, change: dict[str, Any], message: str) -> None:
         file = copy / "values.json"
-        file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | change), encoding="utf-8")
+        changed = json.loads(file.read_text(encoding="utf-8")) | change
+        file.write_text(json.dumps(sealed(changed)), encoding="utf-8")
         before = (copy / "report.html").read_bytes()
         assert message in failure("report", copy)
         assert (copy / "report.html").read_bytes() == before  # nothing is half written

@@ -110,7 +110,7 @@ class TestRefusals:
         [("ipss", "k", "none"), ("k-greedy", "K", "k"), ("tmc", "tol", "tolerance, patience, convergence")],
     )
     def test_an_unknown_option_lists_the_known_ones(self, method: str, option: str, known: str) -> None:
-        with pytest.raises(fv.MethodError, match=f"no option {option!r}. Its options: {known}"):
+        with pytest.raises(fv.MethodError, match=f"no option {option!r}.* Its options: {known}"):
             fv.value(GAME.table, method, **{option: 1})
 
     @pytest.mark.parametrize(

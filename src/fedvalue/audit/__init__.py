@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from fedvalue._checks import between, checked_call, expect
 from fedvalue.audit._findings import Case, Comparison, Finding, find
 from fedvalue.audit._known import Known
 from fedvalue.audit._outlook import noise_statement, not_assessed, outlook, ranking
@@ -80,11 +81,17 @@ class Audit:
         """Plain data for JSON."""
         return {"format": _FORMAT, **asdict(self), "rate": self.rate, "tests": dict(self.tests)}
 
+    def __str__(self) -> str:
+        """Findings, then what holds for all, sentence by sentence."""
+        found = [f"{finding.statement} ({chance_text(finding)})" for finding in self.findings]
+        return "\n".join([*(found or ["Nothing stands out."]), *general_lines(self)])
+
     def to_markdown(self) -> str:
         """The audit as a page: findings with their evidence, then what holds for all."""
         return as_markdown(self)
 
 
+@checked_call
 def audit(
     values: Values,
     utilities: Mapping[int, Sequence[float]] | None = None,
@@ -101,8 +108,8 @@ def audit(
     their utility does, such as all their metrics. `more`: how many further trainings to look ahead to; as many
     again where nothing is said.
     """
-    if not 0 < level < 1:
-        raise InputError(f"The level must lie between 0 and 1. Got {level!r}.")
+    expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
+    between("The level", level, 0, 1)
     if not np.isfinite(values.mean).all():
         raise InputError("Every value must be a finite number. Value the clients again.")
     if (utilities is None) == (store is None):
@@ -110,6 +117,7 @@ def audit(
     if utilities is None:
         history = _history(values, store)
         utilities, prints = history.utilities, history.prints
+    expect("utilities", utilities, Mapping, "a dict from bitmasks to lists of numbers")
     known = Known.of(values.n, utilities, prints)
     case = Case.of(values, known)
     findings, tests = find(case, level)

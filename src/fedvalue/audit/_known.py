@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue._checks import as_array, expect, whole
 from fedvalue.coalitions import full_mask, membership
 from fedvalue.errors import InputError
 
@@ -44,11 +45,16 @@ class Known:
         cls, n: int, utilities: Mapping[int, Sequence[float]], prints: Mapping[int, Hashable] | None = None
     ) -> Known:
         """Coalitions with all their replicates; those with fewer than the others are left out."""
+        for mask, found in utilities.items():
+            whole("A coalition", mask, 0)
+            expect(
+                "The utilities of a coalition", found, (list, tuple, np.ndarray), "a list, one per replicate"
+            )
         replicates = max((len(seen) for seen in utilities.values()), default=0)
         masks = tuple(sorted(mask for mask, seen in utilities.items() if len(seen) == replicates))
         if not masks or replicates == 0:
             raise InputError("There are no trained coalitions to look at.")
-        runs = np.array([list(utilities[mask]) for mask in masks], dtype=np.float64)
+        runs = as_array([list(utilities[mask]) for mask in masks], "The utilities", np.float64)
         if not np.isfinite(runs).all():
             raise InputError("Every utility must be a finite number. There is one that is not.")
         if masks[0] < 0 or masks[-1] > full_mask(n):

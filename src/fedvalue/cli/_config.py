@@ -21,12 +21,13 @@ import typer
 
 from fedvalue.errors import InputError
 
-__all__ = ["FILE", "no_config", "read_config"]
+__all__ = ["FILE", "no_config", "read_config", "used_config"]
 
 FILE = "fedvalue.toml"
 _ABOUT_CONFIG = ("config", "no_config", "help")  # options that make no sense in the file itself
 _BOTH = "--config and --no-config contradict each other; give one of them."
 _DECLINED = "fedvalue.no_config"
+_USED = "fedvalue.config"
 
 
 def no_config(ctx: typer.Context, declined: bool) -> bool:
@@ -45,7 +46,14 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     found = path or (Path(FILE) if not declined and Path(FILE).is_file() else None)
     if found is not None and not ctx.resilient_parsing:
         ctx.default_map = _defaults(ctx, found, str(ctx.info_name))
+        ctx.meta[_USED] = found, [name.replace("_", "-") for name in ctx.default_map]
     return found
+
+
+def used_config(ctx: typer.Context) -> str:
+    """Which options came from a file, in a sentence; empty where none did."""
+    path, names = ctx.meta.get(_USED, (None, []))
+    return f"From {path}: {', '.join(names)}." if names else ""
 
 
 def _defaults(ctx: typer.Context, path: Path, table: str) -> dict[str, Any]:
@@ -76,8 +84,9 @@ def _parsed(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from error
-    except ValueError as error:  # TOML or its encoding
-        raise InputError(f"{path} cannot be read as TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:  # TOML, its encoding, or brackets beyond measure
+        reason = str(error).rstrip(".") if isinstance(error, ValueError) else "it is nested too deeply"
+        raise InputError(f"{path} cannot be read as TOML: {reason}.") from error
 
 
 def _checked(ctx: typer.Context, option: Any, value: Any, where: str) -> Any:

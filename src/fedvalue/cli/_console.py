@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
@@ -80,6 +81,8 @@ def print_table(table: Table) -> None:
         table.padding = 0
     unlimited = Console(width=_UNLIMITED, highlight=False)
     if console.is_terminal:
+        if table.columns[-1].header == "" and unlimited.measure(table).maximum > console.width:
+            table.columns.pop()  # a bar: the numbers beside it say more
         if all(column.no_wrap for column in table.columns):
             # Cut-off numbers are worse than lines that the terminal wraps.
             console.width = max(console.width, unlimited.measure(table).maximum)
@@ -107,6 +110,8 @@ def check_targets(*targets: str | None) -> None:
     for target in given:
         if target != "-" and not Path(target).absolute().parent.is_dir():
             raise InputError(f"Cannot write {target}: there is no such folder.")
+        if target != "-" and not os.access(Path(target).absolute().parent, os.W_OK):
+            raise InputError(f"Cannot write {target}: its folder cannot be written to.")
 
 
 def write_result(data: Mapping[str, Any] | str, target: str | None) -> None:

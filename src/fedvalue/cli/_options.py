@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from fedvalue._checks import fits, in_words
 from fedvalue.errors import InputError, MethodError
 
 __all__ = [
@@ -134,34 +134,8 @@ def _literal(text: str) -> Any:
 
 def _typed(method: str, name: str, text: str, kind: Any) -> Any:
     value = _literal(text)
-    if isinstance(value, int) and not isinstance(value, bool) and _fits(1.5, kind):
+    if isinstance(value, int) and not isinstance(value, bool) and fits(1.5, kind):
         value = float(value)
-    if not _fits(value, kind):
-        raise MethodError(f"The option {name!r} of {method} must be {_words(kind)}. Got {text!r}.")
+    if not fits(value, kind):
+        raise MethodError(f"The option {name!r} of {method} must be {in_words(kind)}. Got {text!r}.")
     return value
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    if kind is Any:
-        return True
-    origin = get_origin(kind)
-    if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in get_args(kind))
-    if origin is Literal:
-        return value in get_args(kind)
-    if origin is not None:  # a sequence
-        (item,) = get_args(kind)
-        return isinstance(value, list) and all(_fits(one, item) for one in value)
-    return type(value) is kind
-
-
-def _words(kind: Any) -> str:
-    origin = get_origin(kind)
-    if origin in (Union, UnionType):
-        return " or ".join(_words(one) for one in get_args(kind))
-    if origin is Literal:
-        return " or ".join(map(str, get_args(kind)))
-    if origin is not None:
-        return "a list in brackets"
-    words = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "none"}
-    return words.get(kind, str(kind))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedvalue.cli._config import FILE, no_config, read_config
+from fedvalue._files import sealed
+from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, check_targets, complain, notes, print_table, say, write_result
 from fedvalue.cli._options import (
     JsonTarget,
@@ -99,7 +100,7 @@ def run(
         if not dry_run:
             job.check_folder()
         if not quiet:
-            for line in (*heading(prepared), ""):
+            for line in (*filter(None, (used_config(ctx),)), *heading(prepared), ""):
                 say(line)
         if dry_run:
             _show_plan(job, json, quiet)
@@ -109,7 +110,7 @@ def run(
         except KeyboardInterrupt as error:
             complain(_interrupted(job))
             raise typer.Exit(130) from error
-    write_result(result.values.to_dict(), json)
+    write_result(sealed(result.values.to_dict()), json)
     if json != "-" and not (json and quiet):
         print_table(result.values.table())
     for line in () if quiet else result.lines():

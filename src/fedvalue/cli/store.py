@@ -89,13 +89,38 @@ def export(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:  # fmt: skip
     """Write the outcomes of one game to a file."""
-    from fedvalue.store import UtilityStore, export
+    from fedvalue.learners.metrics import METRICS
+    from fedvalue.outcome import plain_metric
+    from fedvalue.store import UtilityStore, export, lower_is_better
 
     with UtilityStore(db, create=False) as store, busy("exporting", quiet):
         written = export(store, game, out, metric)
         game = store.game(game).id
     if not quiet:
         say(f"{plural(written, 'outcome')} of {game} written to {out}.")
+        built_in = {"utility", *(name for names in METRICS.values() for name in names)}
+        if metric is not None and out.suffix.lower() == ".npz":
+            if lower_is_better(plain_metric(metric)):
+                say(f"Its utilities are {metric} negated, because lower is better.")
+            elif plain_metric(metric).rsplit("/", 1)[-1] not in built_in:
+                say(f"Its utilities are {metric} as measured. If lower is better, value them with --negate.")
+
+
+@app.command("rename")
+def rename(
+    db: StoreArgument,
+    game: GameArgument,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="All clients, in their order.")],
+) -> None:
+    """Correct the names of a game's clients. The order must stay: names belong to numbers."""
+    from fedvalue.store import UtilityStore
+
+    with UtilityStore(db, create=False) as store:
+        before = store.game(game)
+        after = store.rename(before.id, names)
+    old = [str(name) for name in before.description.get("names", [])]
+    for number, name in enumerate(after.description["names"]):
+        say(f"{number}: {old[number] if number < len(old) else '–'} → {name}")
 
 
 @app.command("verify")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedvalue._files import sealed
 from fedvalue._text import count
 from fedvalue.cli._console import check_targets, notes, print_table, say, write_result
 from fedvalue.cli._options import (
@@ -58,7 +59,7 @@ def value(
         if method is None:
             options = method_options(default_method(game.n, budget), option or ())
         values = fv.value(game, method, budget, seed, store, progress=not quiet, **options)
-    write_result(values.to_dict(), json)
+    write_result(sealed(values.to_dict()), json)
     if json == "-" or (json and quiet):
         return
     print_table(values.table())

@@ -20,8 +20,9 @@ from fedvalue.estimators.k_greedy import k_greedy
 from fedvalue.estimators.permutation import permutation, tmc
 from fedvalue.estimators.stratified import stratified_cc, stratified_mc
 from fedvalue.estimators.surrogate import surrogate, surrogate_adaptive
+from fedvalue.values import Values
 
-__all__ = ["ESTIMATORS", "UNSTATED", "Method", "Plan", "guarantee_lines", "own_method"]
+__all__ = ["ESTIMATORS", "UNSTATED", "Method", "Plan", "guarantee_lines", "own_method", "rest_on"]
 
 PAPER = "Wei et al., Efficient Data Valuation Approximation in Federated Learning"
 ZHANG = "Zhang et al., Efficient Sampling Approaches to Shapley Value Approximation, SIGMOD 2023"
@@ -140,3 +141,13 @@ _METHODS = (
 )  # fmt: skip
 
 ESTIMATORS: dict[str, Method] = {method.name: method for method in _METHODS}
+
+
+def rest_on(values: Values) -> str:
+    """What values rest on where trainings are repeated, in words; gradient methods look at one of them."""
+    method = ESTIMATORS.get(values.method)
+    if method is not None and method.view:
+        return (
+            f"values of {values.method} look at one recorded training, not at the mean of {values.replicates}"
+        )
+    return f"values are computed from the mean of {values.replicates} trainings of each coalition"

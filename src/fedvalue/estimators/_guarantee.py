@@ -19,6 +19,11 @@ def guarantee_lines(values: Values, budget: int | None = None) -> list[str]:
     """How far these values can be trusted, in words. `budget` is the one that was asked for."""
     everything = values.evaluations == 1 << values.n
     lines = [_GUARANTEES.get(values.guarantee, "What the method guarantees is not recorded.")]
+    if values.guarantee == "exact" and values.known_before and not everything:
+        lines = [
+            f"Exact: {values.method} asked for {values.evaluations:,} coalitions, and the store knew the "
+            f"other {values.known_before:,}, so these are the Shapley values of the game."
+        ]
     if values.notes and values.guarantee != "exact":
         lines = [*([] if values.notes[0].startswith("Not unbiased") else lines), *values.notes]
     if everything and budget is not None and values.guarantee == "exact":

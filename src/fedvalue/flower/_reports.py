@@ -50,6 +50,11 @@ class RemoteData(Dataset):
         """As reported by who has the data."""
         return self.digest
 
+    @property
+    def changed(self) -> bool:
+        """Who has the data says so, not this party."""
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class PartialScenario(Scenario):

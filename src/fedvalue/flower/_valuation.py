@@ -12,7 +12,7 @@ from typing import Any
 
 from flwr.common import log
 
-from fedvalue._files import write_json
+from fedvalue._files import sealed, write_json
 from fedvalue._version import __version__
 from fedvalue.errors import InputError, MethodError, UnavailableError
 from fedvalue.flower._roster import Roster
@@ -77,7 +77,7 @@ class Valuation:
             report(values, self.out / REPORT_FILE, store=store)
         except Exception as error:  # what goes with the values must not cost them
             log(WARNING, "There is no report: %s", error)
-        write_json(self.out / VALUES_FILE, values.to_dict())
+        write_json(self.out / VALUES_FILE, sealed(values.to_dict()))
 
     def _record(self, game: FederatedGame) -> dict[str, Any]:
         return {

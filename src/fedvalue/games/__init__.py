@@ -1,9 +1,10 @@
 """Games: v(S) for lists of coalitions, from a table, a function, or federated training."""
 
-from fedvalue.games._base import Game, Measured, Priced, Sharing, Staged, Traceable, client_names
+from fedvalue.games._base import Game, Measured, Priced, Recognised, Sharing, Staged, Traceable, client_names
 from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import completed, lacking, lacks_metric
+from fedvalue.games._recognised import refuse_unrecognised
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
 from fedvalue.games._table_file import read_table
@@ -15,6 +16,7 @@ __all__ = [
     "GameLike",
     "Measured",
     "Priced",
+    "Recognised",
     "RestrictedGame",
     "Sharing",
     "Staged",
@@ -26,4 +28,5 @@ __all__ = [
     "lacking",
     "lacks_metric",
     "read_table",
+    "refuse_unrecognised",
 ]

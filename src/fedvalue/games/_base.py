@@ -7,15 +7,29 @@ Where evaluations are noisy they can be repeated: the utility of a coalition is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from fedvalue._checks import expect
 from fedvalue.errors import GameError
 from fedvalue.outcome import Outcome
 from fedvalue.trainers import Claim
 from fedvalue.training import TraceGames
 
-__all__ = ["Game", "Measured", "Priced", "Sharing", "Staged", "Traceable", "client_names"]
+__all__ = [
+    "MOST_REPLICATES",
+    "Game",
+    "Measured",
+    "Priced",
+    "Recognised",
+    "Sharing",
+    "Staged",
+    "Traceable",
+    "client_names",
+]
+
+
+MOST_REPLICATES = 10_000  # more would not fit into a run's memory
 
 
 class Game(Protocol):
@@ -54,6 +68,14 @@ class Measured(Protocol):
     def stored_as(self) -> str: ...
     @property
     def retrain(self) -> bool: ...
+
+
+@runtime_checkable
+class Recognised(Protocol):
+    """A game that can tell whether its id still says what it is."""
+
+    @property
+    def changed(self) -> bool: ...
 
 
 @runtime_checkable
@@ -96,6 +118,7 @@ def client_names(n: int, names: Sequence[str] | None) -> tuple[str, ...]:
     """The given names as text, or client-0, client-1, …"""
     if names is None:
         return tuple(f"client-{i}" for i in range(n))
+    expect("names", names, Iterable, f"a list of {n} different names", error=GameError)
     given = tuple(str(name) for name in names)
     if len(given) != n or len(set(given)) != n:
         raise GameError(f"names must hold {n} different names. Got {len(given)}: {list(given)[:12]}.")

@@ -157,7 +157,7 @@ def call(fn: Callable[..., Any], batch: bool, coalitions: list[tuple[int, ...]])
     try:
         returned = fn(coalitions)
         found = list(returned) if isinstance(returned, Iterable) else None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raised = failure(error)
         mistaken = isinstance(error, (TypeError, LookupError))  # a list taken for a coalition ends like this
         return replace(raised, reason=f"{raised.reason}. {_ONE_BY_ONE}") if mistaken else raised
@@ -177,7 +177,7 @@ def call(fn: Callable[..., Any], batch: bool, coalitions: list[tuple[int, ...]])
 def _call_alone(fn: Callable[..., Any], coalition: tuple[int, ...]) -> float | Failure:
     try:
         utility = fn(coalition)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return failure(error)
     return _number(utility)
 
@@ -193,7 +193,7 @@ def _number(utility: object) -> float | Failure:
 
 
 def failure(error: BaseException) -> Failure:
-    """What was raised, in words of bounded length."""
+    """What was raised, in words of bounded length. A function that ends the program has failed like any other."""
     try:
         said = str(error)
     except Exception:  # a message that cannot be made must not hide the failure

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-import numpy as np
-
+from fedvalue._checks import checked_init, expect, whole
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, UtilityError
+from fedvalue.games._base import MOST_REPLICATES
 from fedvalue.learners import make_learner
 from fedvalue.learners.metrics import MetricLike, count_by, measuring
 from fedvalue.outcome import Outcome
@@ -29,9 +29,11 @@ from fedvalue.training import (
 
 __all__ = ["FederatedGame"]
 
+_ARGUMENTS = ("model", "training", "metric", "retrain", "trainer", "replicates")
 _SEMANTICS = 1  # raised when the same rules come to mean another training
 
 
+@checked_init
 class FederatedGame:
     """Clients of a scenario, a model, rules of training, and the metric that counts.
 
@@ -55,8 +57,12 @@ class FederatedGame:
         replicates: int = 1,
         **trainer_options: Any,
     ) -> None:
-        if not isinstance(replicates, (int, np.integer)) or replicates < 1:
-            raise InputError(f"replicates must be a whole number of at least 1. Got {replicates!r}.")
+        expect(
+            "The scenario", scenario, Scenario, "an fv.Scenario",
+            "fv.load_scenario makes one by name, and fv.run values it by name.",
+        )  # fmt: skip
+        if training is not None:
+            expect("training", training, Training, "an fv.Training", "Say fv.Training(rounds=4).")
         self.scenario = scenario
         self.learner = make_learner(model)
         self.training = training or Training()
@@ -65,13 +71,15 @@ class FederatedGame:
         self._measuring = measuring(self.learner, {self.stored_as: own}) if own else self.learner
         self._tried = own is None
         self.retrain = retrain
-        self.trainer = make_trainer(trainer, **trainer_options)
-        self.replicates = replicates
+        self.trainer = make_trainer(trainer, trainer_options, also=_ARGUMENTS)
+        self.replicates = whole("replicates", replicates, 1, MOST_REPLICATES)
         self.n = scenario.n
         self.names = scenario.names
         self.doubts = self.learner.doubts if isinstance(self.learner, Doubtful) else ()
         self.doubts += own.doubts if own else ()
-        self.id = "federation-" + fingerprint(self.description(), _SEMANTICS)[0][:24]
+        self._first_model, later = self._start()
+        self.doubts += later
+        self.id = self._id()
 
     @property
     def metric(self) -> str:
@@ -101,13 +109,24 @@ class FederatedGame:
 
     def description(self) -> dict[str, Any]:
         """What identifies the game: data, model and rules; not the metric, names, backend or device."""
-        learner, seed = self.learner, self.training.seed
-        start = learner.start(self.scenario, seed) if isinstance(learner, StartingLearner) else {}
         return {
             "scenario": self.scenario.fingerprint,
-            "learner": {**learner.identity(), **start},
+            "learner": {**self.learner.identity(), **self._first_model},
             "training": self.training.identity(),
         }
+
+    @property
+    def changed(self) -> bool:
+        """Whether rows or the learner are not what they were when the game was made."""
+        return self.scenario.changed or self.id != self._id()
+
+    def _id(self) -> str:
+        return "federation-" + fingerprint(self.description(), _SEMANTICS)[0][:24]
+
+    def _start(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        if isinstance(self.learner, StartingLearner):
+            return self.learner.start(self.scenario, self.training.seed)
+        return {}, ()
 
     def utility(self, outcome: Outcome) -> float:
         """The metric that counts, negated where lower is better."""

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from fedvalue._checks import whole
+from fedvalue._checks import checked_init, expect, whole
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
-from fedvalue.games._base import client_names
+from fedvalue.games._base import MOST_REPLICATES, client_names
 from fedvalue.games._calls import Agenda, Failed, Replied, calls_here
 from fedvalue.outcome import UTILITY, Outcome
-from fedvalue.store import fingerprint
+from fedvalue.store import FileNames, fingerprint
 from fedvalue.trainers import Claim
 
 __all__ = ["FunctionGame"]
 
 
+@checked_init
 class FunctionGame:
     """A game given by a function: `fn([(0, 2), (1,)]) -> [0.9, 0.7]`, tuples of client indices.
 
@@ -38,10 +40,11 @@ class FunctionGame:
     every call: a function that draws some gives the same with two jobs as with four, but not as with one.
 
     For a store the game needs an identity. By default it is taken from the function's source text and the data
-    that it refers to, as they are now; `key="…"` replaces that with a name of yours (data version, model,
-    settings): change it whenever the utilities change. It is required where `doubts` names something that the
-    identity cannot cover: a function without source text, files that it reads, data that it changes. A noisy function can be called `replicates` times per coalition; the
-    utility is the mean.
+    that it refers to, as they are now. Files that the function reads are named in `files`: their content counts,
+    too. `key="…"` replaces all that with a name of yours (data version, model, settings): change it whenever the
+    utilities change. It is required where `doubts` names something that the identity cannot cover: a function
+    without source text, data that it changes, random numbers that it draws without a seed. A noisy function can be
+    called `replicates` times per coalition; the utility is the mean, and drawing is no doubt.
 
     >>> FunctionGame(2, lambda coalitions: [float(len(c)) for c in coalitions])([0b00, 0b11])
     [0.0, 2.0]
@@ -56,6 +59,7 @@ class FunctionGame:
         batch: bool = True,
         chunk: int | None = None,
         key: str | None = None,
+        files: FileNames | None = None,
         replicates: int = 1,
         jobs: int = 1,
         timeout: float | None = None,
@@ -65,18 +69,32 @@ class FunctionGame:
         if not callable(fn):
             raise GameError(f"fn must be a function of coalitions. Got {type(fn).__name__}.")
         self.n = whole("The number of clients", n, 1, error=GameError)
+        expect("batch", batch, bool, "True or False", error=GameError)
         self.fn = fn
         self.batch = batch
         self.chunk = None if chunk is None else whole("chunk", chunk, 1, error=GameError)
-        self.replicates = whole("replicates", replicates, 1, error=GameError)
+        self.replicates = whole("replicates", replicates, 1, MOST_REPLICATES, GameError)
         self.jobs = whole("jobs", jobs, 1, error=GameError)
         self.retries = whole("retries", retries, 0, error=GameError)
         self.timeout = None if timeout is None else _seconds(timeout)
         self.start = None if start is None else _start_method(start)
         self.names = client_names(self.n, names)
-        identified_by = fn if key is None else ("key", str(key))
-        digest, self.doubts = fingerprint(self.n, batch, identified_by)
-        self.id = "function-" + digest[:24]
+        self.key = None if key is None else str(key)
+        self.files = None if files is None else _paths(files)
+        self.id, self.doubts = self._identity()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the function or what it refers to is not what it was when the game was made."""
+        return self._identity()[0] != self.id
+
+    def _identity(self) -> tuple[str, tuple[str, ...]]:
+        if self.key is not None:
+            digest, doubts = fingerprint(self.n, self.batch, ("key", self.key))
+        else:
+            seeded = () if self.replicates == 1 else None  # who repeats a function knows that it draws
+            digest, doubts = fingerprint(self.n, self.batch, self.fn, files=self.files, seeded=seeded)
+        return f"function-{digest[:24]}", doubts
 
     def __call__(self, masks: Sequence[int]) -> list[float]:
         found = {mask: outcome.metrics[UTILITY] for mask, outcome in self.evaluate(masks)}
@@ -128,6 +146,12 @@ class FunctionGame:
         raised = UtilityError(text, who)
         raised.__cause__ = error
         return raised
+
+
+def _paths(files: FileNames) -> tuple[str | PathLike[str], ...]:
+    if isinstance(files, (str, bytes, PathLike)) or not isinstance(files, Iterable):
+        raise GameError(f"files must be a list of paths, such as files=['rows.csv']. Got {files!r}.")
+    return tuple(files)
 
 
 def _start_method(start: str) -> str:

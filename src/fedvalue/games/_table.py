@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedvalue._checks import as_array, checked_init, whole
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
 from fedvalue.games._base import Game, client_names
 from fedvalue.outcome import LARGEST, UTILITY, Outcome
+from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
 
 __all__ = ["GameLike", "TableGame", "as_game"]
 
+_MEMBERS = ("n", "names", "id", "doubts", "replicates", "evaluate", "utility")
+
 GameLike: TypeAlias = "Game | ArrayLike"
 
 
+@checked_init
 class TableGame:
     """A game given by all its utilities: entry m belongs to the coalition whose bitmask is m.
 
@@ -31,10 +36,7 @@ class TableGame:
     doubts: tuple[str, ...] = ()
 
     def __init__(self, utilities: ArrayLike, names: Sequence[str] | None = None) -> None:
-        try:
-            table = np.array(utilities, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise GameError(f"A table of utilities must hold numbers only. {error}.") from error
+        table = as_array(utilities, "A table of utilities", np.float64, error=GameError)
         length = table.size
         if table.ndim != 1 or length < 2 or length & (length - 1):
             raise GameError(
@@ -56,7 +58,9 @@ class TableGame:
         self.id = "table-" + fingerprint(table)[0][:24]
 
     def __call__(self, masks: Sequence[int]) -> list[float]:
-        index = np.fromiter(masks, dtype=np.int64, count=len(masks))
+        index = np.fromiter(
+            (whole("A coalition", mask, 0, len(self.utilities) - 1, GameError) for mask in masks), np.int64
+        )
         return cast("list[float]", self.utilities[index].tolist())
 
     def utility(self, outcome: Outcome) -> float:
@@ -72,7 +76,17 @@ class TableGame:
 def as_game(game: GameLike) -> Game:
     """The game itself, or a table game made of a plain array of 2**n utilities."""
     if hasattr(game, "evaluate") and hasattr(game, "n"):
+        lacking = [name for name in _MEMBERS if not hasattr(game, name)]
+        if lacking:
+            raise GameError(
+                f"A game of your own has the members {', '.join(_MEMBERS)}. A {type(game).__name__} lacks "
+                f"{', '.join(lacking)}; see fedvalue.Game."
+            )
         return cast(Game, game)
+    if isinstance(game, Scenario):
+        raise GameError("A scenario alone says nothing of a model. Use FederatedGame(scenario, 'mlp').")
+    if isinstance(game, (str, Mapping)):
+        raise GameError(f"A game is a Game, or a list of 2**n utilities. Got a {type(game).__name__}.")
     if callable(game):
         raise GameError("A function alone does not say how many clients there are. Use FunctionGame(n, fn).")
     return TableGame(game)

@@ -12,10 +12,11 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue._checks import checked_init
 from fedvalue._imports import own_object
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.outcome import own_metric
-from fedvalue.store import fingerprint
+from fedvalue.store import FileNames, fingerprint
 from fedvalue.training import Learner
 
 __all__ = ["METRICS", "Counted", "Measuring", "Metric", "MetricLike", "count_by", "measuring"]
@@ -32,6 +33,7 @@ _TAKES = ("outputs", "predictions")
 _EXPECTED = "a function (outputs, labels) → number, or a fedvalue.Metric"
 
 
+@checked_init
 @dataclass(frozen=True)
 class Metric:
     """A metric of your own: `function(outputs, labels)` gives one finite number for one model.
@@ -46,7 +48,8 @@ class Metric:
     on the whole test set and on each of its named parts; a part on which it fails is left out.
 
     A store recognises the function by its source text and what that refers to, and keeps the numbers of two
-    functions of the same name apart. `key` replaces this by a text of yours: change it when the numbers change.
+    functions of the same name apart; the content of `files`, which the function may read, counts as well. `key`
+    replaces all that by a text of yours: change it when the numbers change.
 
     >>> hits = Metric("hits", lambda predicted, labels: float((predicted == labels).sum()), takes="predictions")
     >>> hits(np.array([[0.1, 0.9], [0.8, 0.2]]), np.array([1, 1]))
@@ -59,6 +62,7 @@ class Metric:
     _: KW_ONLY
     takes: str = "outputs"
     key: str | None = None
+    files: FileNames | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.higher_is_better, bool):
@@ -81,7 +85,7 @@ class Metric:
             )
         if not callable(self.function):
             raise InputError(f"The metric {self.name!r} must be {_EXPECTED}. Got {self.function!r}.")
-        if self.takes not in _TAKES:
+        if not isinstance(self.takes, str) or self.takes not in _TAKES:
             raise InputError(f"A metric takes {' or '.join(_TAKES)}. Got {self.takes!r} for {self.name!r}.")
 
     def __call__(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
@@ -93,7 +97,7 @@ class Metric:
         true = np.array(labels, dtype=np.int64 if outputs.ndim == 2 else np.float64)
         try:
             number = self.function(given, true)
-        except Exception as error:  # whatever the user's own function raises
+        except (Exception, SystemExit) as error:  # whatever the user's own function raises
             raise UtilityError(f"The metric {self.name!r} raised {type(error).__name__}: {error}.") from error
         if isinstance(number, (str, bytes)) or np.ndim(number) != 0:
             raise UtilityError(
@@ -123,7 +127,7 @@ class Metric:
     def _identity(self) -> tuple[str, tuple[str, ...]]:
         if self.key is not None:
             return fingerprint("key", self.key, self.takes)
-        return fingerprint(self.function, self.takes)
+        return fingerprint(self.function, self.takes, files=self.files, seeded=())
 
 
 MetricLike = str | Metric | Callable[[NDArray[Any], NDArray[Any]], float]

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from fedvalue._checks import checked_call, did_you_mean, expect, whole
+from fedvalue._text import one_line, plain_table
 from fedvalue.errors import InputError
 from fedvalue.payout._money import Amount, as_decimal, deal, in_steps, split
 from fedvalue.payout._rules import RULES, Rule, half_widths, policy
@@ -84,6 +86,17 @@ class Payout:
             "stability": self.stability.to_dict(),
         }
 
+    def __str__(self) -> str:
+        """A plain table of the amounts, and the policy."""
+        rows = [
+            [x.name, f"{x.value:+.4f}", f"{x.share:.1%}", self.text(x.amount), x.note] for x in self.lines
+        ]
+        total = ["total", "", "", self.text(self.pot), ""]
+        table = plain_table(
+            ["client", "value", "share", f"payout {self.currency}".rstrip(), ""], [*rows, total]
+        )
+        return "\n".join([table, *self.policy, one_line(self.stability.statement)])
+
     def to_csv(self) -> str:
         """One row per client. A name that a spreadsheet would run as a formula gets an apostrophe in front."""
         return as_csv(self)
@@ -93,6 +106,7 @@ class Payout:
         return as_markdown(self)
 
 
+@checked_call
 def payout(
     values: Values,
     pot: Amount,
@@ -111,6 +125,8 @@ def payout(
     >>> [str(line.amount) for line in payout(values, 100, "proportional").lines]
     ['66.67', '33.33', '0.00']
     """
+    expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
+    whole("draws", draws, 1)
     chosen = _rule(rule)
     exact_pot, exact_step = as_decimal(pot, "The pot"), as_decimal(step, "The step of rounding")
     steps = in_steps(exact_pot, exact_step)
@@ -150,9 +166,9 @@ def _lines(
 
 
 def _rule(name: str) -> Rule:
-    rule = RULES.get(name)
+    rule = RULES.get(name) if isinstance(name, str) else None
     if rule is None:
-        raise InputError(f"Unknown rule {name!r}. Rules: {', '.join(RULES)}.")
+        raise InputError(f"Unknown rule {name!r}. {did_you_mean(name, RULES)}Rules: {', '.join(RULES)}.")
     return rule
 
 
@@ -169,7 +185,7 @@ def _least(min_share: Amount, n: int) -> Decimal:
 
 
 def _check(values: Values, currency: str) -> None:
-    if not currency.isprintable() or len(currency) > 16:
+    if not isinstance(currency, str) or not currency.isprintable() or len(currency) > 16:
         raise InputError(f"A currency is a short text such as EUR. Got {currency!r}.")
     if values.n == 0:
         raise InputError("There are no clients in these values: nobody can be paid.")

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from fedvalue._checks import as_path, checked_call, expect
 from fedvalue._files import write_file
 from fedvalue.errors import InputError
 from fedvalue.estimators import guarantee_lines
@@ -30,6 +31,7 @@ FORMATS: dict[str, Callable[[Facts], str]] = {"html": as_html, "md": as_markdown
 _ALSO = {"htm": "html", "markdown": "md", "": "html"}
 
 
+@checked_call
 def report(
     values: Values,
     path: str | PathLike[str],
@@ -45,6 +47,8 @@ def report(
     With the `store` that the values were made with, it also shows what the trainings tell. A `pot` is shared out
     by a `rule` (see `payout`); without one, payouts are in percent.
     """
+    expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
+    path = as_path("The path of a report", path)
     history: History | None = None
     if isinstance(store, UtilityStore):
         history = read_history(store, values)
@@ -52,10 +56,10 @@ def report(
         with UtilityStore(store, create=False) as opened:
             history = read_history(opened, values)
     terms = Terms(None if pot is None else str(pot), currency, rule)
-    content = render(values, history, None, terms, format or Path(path).suffix)
-    with write_file(Path(path)) as file:
+    content = render(values, history, None, terms, format or path.suffix)
+    with write_file(path) as file:
         file.write(content)
-    return Path(path)
+    return path
 
 
 def render(
@@ -67,6 +71,7 @@ def render(
     budget: int | None = None,
 ) -> bytes:
     """The report as the content of a file. `format` is html or md, or the ending of a file name."""
+    expect("format", format, str, " or ".join(FORMATS))
     kind = format.lstrip(".").lower()
     kind = _ALSO.get(kind, kind)
     if kind not in FORMATS:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedvalue._text import count, duration, one_line, plural, shortened
 from fedvalue.audit import Audit, absent_text
-from fedvalue.estimators import ESTIMATORS
+from fedvalue.estimators import ESTIMATORS, rest_on
 from fedvalue.outcome import UTILITY
 from fedvalue.report._trained import Absent, Convergence
 from fedvalue.store import History
@@ -267,7 +267,7 @@ def limits(values: Values) -> tuple[str, ...]:
     else:
         said.append(
             f"With other random seeds, the {values.metric} of a single training varies by {values.noise:.4f} (standard "
-            f"deviation). The values are computed from the mean of {values.replicates} trainings of each coalition."
+            f"deviation). The {rest_on(values)}."
         )
     return tuple(said)
 

@@ -9,8 +9,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from fedvalue import scoring
-from fedvalue._checks import whole
-from fedvalue.errors import BudgetError, MethodError
+from fedvalue._checks import checked_call, whole
+from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.games import Game, GameLike, as_game
 from fedvalue.run._methods import MethodLike, as_method, default_budget
@@ -60,6 +60,7 @@ class Benchmark:
         return {**plain, "scores": list(plain["scores"])}
 
 
+@checked_call
 def benchmark(
     game: GameLike,
     methods: Iterable[MethodLike] | None = None,
@@ -74,6 +75,8 @@ def benchmark(
     ['equal', 'ipss']
     """
     the_game, tell = as_game(game), on_stage or (lambda text: None)
+    if isinstance(seeds, str) or not isinstance(seeds, Sequence) or not len(seeds):
+        raise InputError(f"seeds must be a list of at least one whole number. Got {seeds!r}.")
     limit = whole(
         "The budget", default_budget(the_game.n) if budget is None else budget, 1, error=BudgetError
     )

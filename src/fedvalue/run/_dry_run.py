@@ -33,7 +33,8 @@ class DryRun:
     """What a run would do. `asks` > 1: the method decides as it goes, and this is one way it may go.
 
     `work` is what the asked coalitions take, `exact` what all would. `models` are those that a gradient method
-    puts together from one training, and evaluates. `stored` of the coalitions are in the store already.
+    puts together from one training, and evaluates. `stored` of the coalitions are in the store already. `besides`
+    what the method asks for, a run evaluates the untrained model and all clients.
     """
 
     job: Job
@@ -46,6 +47,7 @@ class DryRun:
     exact_seconds: float
     memory: int | None
     models: int
+    besides: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: the record of the run, and its plan."""
@@ -55,6 +57,7 @@ class DryRun:
             "plan": {
                 "coalitions": self.coalitions,
                 "asks": self.asks,
+                "besides": self.besides,
                 "stored": self.stored,
                 "trainings": self.work.trained * replicates,
                 "client_trainings": self.work.client_trainings * replicates,
@@ -74,6 +77,15 @@ class DryRun:
         stored = f", {count(self.stored)} of them in the store" if self.stored else ""
         name = request(self.job.method, self.job.options).method.name
         lines = [f"Plan: {name}, {count(self.coalitions)} of {count(everything)} coalitions{stored}."]
+        if self.besides:
+            lines.append(
+                f"For comparison, {self.besides} more: "
+                + (
+                    "the untrained model or all clients."
+                    if self.besides == 1
+                    else "the untrained model and all clients."
+                )
+            )
         if self.asks > 1:
             lines.append(
                 "The method decides as it goes: other utilities may lead it to fewer or other coalitions."
@@ -111,16 +123,21 @@ def dry_run(job: Job) -> DryRun:
     asked = request(job.method, job.options)
     admit(game, [asked], job.budget, job.seed)
     masks, asks = _asked(game.n, asked, job.seed)
+    of_method = set(masks or ())
+    coalitions = 1 << scenario.n if masks is None else len(of_method)
+    if masks is not None:  # a run evaluates these for comparison, whatever the method asks for
+        masks = list(dict.fromkeys([*masks, 0, full_mask(game.n)]))
     everything = work_of_all(scenario, training)
     if masks is None:
-        masks, work, coalitions, stored = _spread(scenario.n), everything, 1 << scenario.n, 0
+        masks, work, stored, besides = _spread(scenario.n), everything, 0, 0
         passes = everything.passes * game.replicates
     else:
-        work, coalitions = work_of(scenario, training, masks), len(masks)
+        work, besides = work_of(scenario, training, masks), len(masks) - coalitions
         known = _stored(job, masks)
-        stored = len(set.intersection(*known))
+        stored = len(of_method.intersection(*known)) if known else 0
         left = [[mask for mask in masks if mask not in found] for found in known]
         passes = sum(work_of(scenario, training, missing).passes for missing in left)
+        passes += work.passes * (game.replicates - len(known))
     models = _put_together(game.n, asked, training.rounds, job.seed)
     speed = seconds_per_pass(scenario, game.learner, training, prepared.device, masks)
     of_all = speed  # many coalitions are faster together than a few
@@ -137,6 +154,7 @@ def dry_run(job: Job) -> DryRun:
         exact_seconds=of_all * everything.passes * game.replicates,
         memory=_memory(job, work),
         models=models,
+        besides=besides,
     )
 
 
@@ -154,7 +172,9 @@ def _asked(n: int, asked: Request, seed: int) -> tuple[list[int] | None, int]:
             masks |= new
             asks += bool(new)
             idle = 0 if new else idle + 1
-            if idle > _MOST_IDLE:
+            # With its budget spent, a plan can ask for nothing new: what it makes of it all may take minutes.
+            if idle > _MOST_IDLE or len(masks) >= asked.budget:
+                plan.close()
                 return list(masks), asks
             ask = plan.send(np.array([int(mask).bit_count() / n for mask in ask]))
     except StopIteration:
@@ -162,10 +182,10 @@ def _asked(n: int, asked: Request, seed: int) -> tuple[list[int] | None, int]:
 
 
 def _stored(job: Job, masks: list[int]) -> list[set[int]]:
-    """For every replicate, which of these coalitions are in the store; a dry run makes none."""
+    """For every replicate, which of these coalitions are in the store; nothing where there is none."""
     game, path = job.prepared.game, job.store_path
     if path is None or not path.exists():
-        return [set() for _ in range(game.replicates)]
+        return []
     with UtilityStore(path, create=False) as store:
         stored = [store.read(game.id, masks, r) for r in range(game.replicates)]
     return [set(outcomes) - set(lacking(game, outcomes)) for outcomes in stored]

@@ -8,15 +8,16 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from fedvalue._checks import did_you_mean
+from fedvalue._checks import as_path, checked_init, did_you_mean, expect
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.learners.metrics import MetricLike
 from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run, take_over
-from fedvalue.run._methods import MethodLike, as_method
+from fedvalue.run._methods import MethodLike, as_method, check_types
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
+from fedvalue.run._options import JobOptions
 from fedvalue.run._prepare import Prepared, plain, prepare, record_of
 from fedvalue.run._requests import admit, plan_of, request
 from fedvalue.run._valuation import run_requests
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Job", "run"]
 
 
+@checked_init
 @dataclass(frozen=True, eq=False)
 class Job:
     """What `fedvalue run` does, as an object. None: what suits the scenario, or the usual.
@@ -86,6 +88,13 @@ class Job:
     out: str | PathLike[str] | None = None
     overwrite: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("data_dir", "store", "out"):
+            if getattr(self, name) is not None:
+                as_path(name, getattr(self, name))
+        for name in ("options", "scenario_options"):
+            expect(name, getattr(self, name), Mapping, "a dict")
+
     @cached_property
     def prepared(self) -> Prepared:
         """Reads the data and makes the game; whatever is wrong with the options is noticed here."""
@@ -93,7 +102,13 @@ class Job:
         asked = request(self.method, self.options)
         admit(prepared.game, [asked], self.budget, self.seed)
         if asked.method.view is None:
-            next(plan_of(prepared.game.n, asked, self.seed), None)  # refuses impossible options of the method
+            try:
+                next(
+                    plan_of(prepared.game.n, asked, self.seed), None
+                )  # refuses impossible options of the method
+            except TypeError:
+                check_types(asked.method, asked.options)
+                raise
         elif not prepared.game.averages:
             prepared.game.trace()  # says why there is nothing to record
         return prepared
@@ -197,7 +212,7 @@ def run(
     on_stage: OnStage | None = None,
     on_outcome: OnOutcome | None = None,
     on_values: OnValues | None = None,
-    **options: Any,
+    **options: Unpack[JobOptions],
 ) -> Result:
     """Trains coalitions of clients and values each client: the main job, with the options of `Job`.
 

@@ -12,8 +12,17 @@ from numpy.typing import NDArray
 
 from fedvalue._text import plural
 from fedvalue.coalitions import members
-from fedvalue.errors import GameError, StoreError, UtilityError
-from fedvalue.games import Game, Sharing, Staged, TableGame, completed, lacking, lacks_metric
+from fedvalue.errors import StoreError, UtilityError
+from fedvalue.games import (
+    Game,
+    Sharing,
+    Staged,
+    TableGame,
+    completed,
+    lacking,
+    lacks_metric,
+    refuse_unrecognised,
+)
 from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.run._shift import Shift
@@ -42,12 +51,7 @@ class Ledger:
         in_memory = isinstance(game, TableGame) and store is None and not self.observers.want_outcomes
         self.table = game.utilities if isinstance(game, TableGame) and in_memory else None
         if store is not None:
-            if game.doubts:
-                raise GameError(
-                    "A store recognises a game by its code and the data that it refers to. Here it cannot: it would "
-                    f"not notice changes in {'; '.join(game.doubts)}. Name the game yourself with key='…' "
-                    "(FunctionGame, TorchLearner and Metric take it), and change the key whenever the utilities change."
-                )
+            refuse_unrecognised(game)
             register(store, game.id, game.n, game.names)
 
     def learn(self, asks: Iterable[Sequence[int]]) -> None:

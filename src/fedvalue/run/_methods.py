@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
-from fedvalue._checks import did_you_mean
+import numpy as np
+
+from fedvalue._checks import did_you_mean, expect, fits, in_words
 from fedvalue._imports import own_object
 from fedvalue.errors import MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, own_method
@@ -16,6 +18,7 @@ __all__ = [
     "MethodLike",
     "as_method",
     "check_options",
+    "check_types",
     "default_budget",
     "default_method",
     "methods",
@@ -27,6 +30,7 @@ MethodLike: TypeAlias = "str | Method | Callable[..., Plan]"
 
 LARGEST_EXACT = 25  # clients: 2**25 coalitions are what a table in memory still holds
 _QUICK_EXACT = 20
+_OF_RUNS = ("game", "method", "budget", "seed", "store", "progress", "on_stage", "on_outcome", "on_values")
 
 
 def methods() -> list[Method]:
@@ -94,9 +98,26 @@ def as_method(method: MethodLike) -> Method:
 
 def check_options(method: Method, options: Mapping[str, Any]) -> None:
     """Refuses options that the method does not have."""
+    expect("options", options, Mapping, "a dict of options of the method", error=MethodError)
     known = method.options
     for option in options:
         if option not in known:
+            hint = did_you_mean(option, [*known, *_OF_RUNS])
             raise MethodError(
-                f"The method {method.name!r} has no option {option!r}. Its options: {', '.join(known) or 'none'}."
+                f"The method {method.name!r} has no option {option!r}. {hint}Its options: {', '.join(known) or 'none'}."
+            )
+
+
+def check_types(method: Method, options: Mapping[str, Any]) -> None:
+    """Refuses options of another type than the method says. Methods check theirs; this explains what they missed."""
+    hints = get_type_hints(method.function)
+    for name, given in options.items():
+        plain = given.item() if isinstance(given, np.generic) else given
+        plain = list(plain) if isinstance(plain, (tuple, range)) else plain
+        also_float = (
+            isinstance(plain, int) and not isinstance(plain, bool) and fits(1.5, hints.get(name, Any))
+        )
+        if not also_float and not fits(plain, hints.get(name, Any)):
+            raise MethodError(
+                f"The option {name!r} of {method.name} must be {in_words(hints[name])}. Got {given!r}."
             )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from fedvalue.coalitions import members
+from fedvalue.errors import InputError
 from fedvalue.outcome import Outcome
 from fedvalue.values import Values
 
@@ -50,6 +51,11 @@ class Observer:
     on_outcome: OnOutcome | None = None
     on_values: OnValues | None = None
     on_ask: Callable[[int, int], None] | None = None
+
+    def __post_init__(self) -> None:
+        for of in fields(self):
+            if not (getattr(self, of.name) is None or callable(getattr(self, of.name))):
+                raise InputError(f"{of.name} must be a function. Got {getattr(self, of.name)!r}.")
 
 
 class Observers:

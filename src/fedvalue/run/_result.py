@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedvalue._files import write_file, write_json
+from fedvalue._files import sealed, write_file, write_json
 from fedvalue.audit import Audit, audit
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
@@ -119,7 +119,7 @@ class Result:
 
     def write_values(self, folder: str | PathLike[str]) -> None:
         """Leaves values.json in a folder."""
-        write_json(Path(folder) / VALUES_FILE, self.values.to_dict())
+        write_json(Path(folder) / VALUES_FILE, sealed(self.values.to_dict()))
 
     def history(self) -> History:
         """Every training behind the values: all that the store has, or those of this run."""
@@ -147,7 +147,4 @@ class Result:
 
     def __str__(self) -> str:
         """What `fedvalue run` prints, without the bars."""
-        values = [
-            f"{name}: {mean:+.4f}" for name, mean in zip(self.values.names, self.values.mean, strict=True)
-        ]
-        return "\n".join([*heading(self.job.prepared), "", *values, *self.lines()])
+        return "\n".join([*heading(self.job.prepared), "", str(self.values), *self.lines()])

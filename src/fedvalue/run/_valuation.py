@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue._checks import checked_call, expect
 from fedvalue._files import json_ready
 from fedvalue.coalitions import full_mask
 from fedvalue.errors import BudgetError, FedvalueError, MethodError
@@ -22,7 +23,7 @@ from fedvalue.estimators import ESTIMATORS, Method, Plan
 from fedvalue.games import Game, GameLike, Measured, Priced, RestrictedGame, Traceable, as_game
 from fedvalue.outcome import UTILITY
 from fedvalue.run._ledger import Ledger
-from fedvalue.run._methods import MethodLike, default_method, runnable_methods
+from fedvalue.run._methods import MethodLike, check_types, default_method, runnable_methods
 from fedvalue.run._observers import Observer, Observers, OnOutcome, OnStage, OnValues
 from fedvalue.run._progress import progress_bar
 from fedvalue.run._requests import Request, admit, checked_budget, plan_of, request
@@ -36,6 +37,7 @@ _MOST_IDLE = 1_000_000  # asks that bring nothing new: more is a plan that never
 StoreLike: TypeAlias = "Store | str | PathLike[str] | None"
 
 
+@checked_call
 def value(
     game: GameLike,
     method: MethodLike | None = None,
@@ -71,6 +73,7 @@ def value(
     return result
 
 
+@checked_call
 def compare(
     game: GameLike,
     methods: Sequence[MethodLike] | MethodLike | None = None,
@@ -131,6 +134,8 @@ def run_requests(
     views = [asked for asked in requests if asked.method.view]
     plans = [asked for asked in requests if not asked.method.view]
     with ExitStack() as resources:
+        if store is not None and not (hasattr(store, "read") and hasattr(store, "append")):
+            expect("store", store, (str, PathLike), "a path, or an object with read and append")
         if isinstance(store, (str, PathLike)):
             store = resources.enter_context(UtilityStore(store))
         shown = [resources.enter_context(progress_bar())] if progress else []
@@ -220,6 +225,10 @@ def _drive(n: int, requests: Sequence[Request], ledger: Ledger, seed: int) -> di
         ledger.learn(asks.values())
         for j, ask in list(asks.items()):
             answer = ledger.utilities(ask)
+            if (
+                requests[j].evaluations >= requests[j].budget
+            ):  # what is left is arithmetic, which may take minutes
+                ledger.observers.on_stage(f"computing values by {requests[j].method.name}")
             requests[j].seconds += ledger.seconds(ask)
             del asks[j]
             _step(n, j, plans[j], answer, requests[j], asks, estimates)
@@ -243,9 +252,10 @@ def _step(
         estimates[asked.method] = _estimate(n, asked.method, done.value)
     except FedvalueError:
         raise
-    except Exception as error:
-        if ESTIMATORS.get(asked.method.name) is asked.method:  # a fault of ours, and not to be explained away
-            raise
+    except (Exception, SystemExit) as error:
+        if ESTIMATORS.get(asked.method.name) is asked.method:
+            check_types(asked.method, asked.options)
+            raise  # a fault of ours, and not to be explained away
         raise MethodError(f"{asked.method.name} failed: {type(error).__name__}: {error}.") from error
     asked.seconds += time.perf_counter() - began
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fedvalue._text import count, duration, plural
-from fedvalue.estimators import guarantee_lines
+from fedvalue.estimators import guarantee_lines, rest_on
 from fedvalue.run._prepare import Prepared
 from fedvalue.scenarios import Scenario
 from fedvalue.training import Training, Work
@@ -66,8 +66,7 @@ def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | N
     if values.noise is not None:
         lines.append(
             f"Training noise: with other random numbers the {values.metric} of one training varies by "
-            f"{values.noise:.4f} (standard deviation); values are computed from the mean of {values.replicates} trainings of "
-            "each coalition."
+            f"{values.noise:.4f} (standard deviation); {rest_on(values)}."
         )
     return lines
 

@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from fedvalue._checks import as_path, checked_call
 from fedvalue.scenarios import adult, digits, femnist, files, mnist, sent140, synthetic
 from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION, Dataset, Scenario
 from fedvalue.scenarios._build import Ask, ScenarioEntry, assemble
@@ -76,6 +77,7 @@ _SCENARIOS = (
 SCENARIOS: dict[str, ScenarioEntry] = {entry.name: entry for entry in _SCENARIOS}
 
 
+@checked_call
 def load_scenario(
     name: str,
     *,
@@ -99,8 +101,10 @@ def load_scenario(
     >>> s.n, [len(c) for c in s.clients]
     (3, [10, 20, 30])
     """
-    if name not in SCENARIOS:
+    if not isinstance(name, str) or name not in SCENARIOS:
         raise unknown("scenario", name, SCENARIOS)
+    if data_dir is not None:
+        as_path("data_dir", data_dir)
     entry = SCENARIOS[name]
     ask = Ask(
         clients=entry.clients if clients is None else whole("clients", clients, 1),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue._checks import as_array, checked_init, expect
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._report import DataReport
 from fedvalue.scenarios._scale import Scale, common_scale
@@ -22,6 +23,7 @@ REGRESSION = "regression"
 _LEAST_SPREAD = 1e-5  # of the centre: float32 still tells a hundred steps apart
 
 
+@checked_init
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """The rows of one party: features `x` (rows first) and labels or targets `y`.
@@ -34,8 +36,8 @@ class Dataset:
     y: NDArray[Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "x", np.asarray(self.x))
-        object.__setattr__(self, "y", np.asarray(self.y))
+        object.__setattr__(self, "x", as_array(self.x, "The features of a dataset", error=ScenarioError))
+        object.__setattr__(self, "y", as_array(self.y, "The labels of a dataset", error=ScenarioError))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -45,7 +47,13 @@ class Dataset:
         """The same for the same rows in the same order, whoever holds them."""
         return fingerprint((self.x, self.y))[0]
 
+    @property
+    def changed(self) -> bool:
+        """Whether the rows were changed in place since their fingerprint was taken."""
+        return fingerprint((self.x, self.y))[0] != self.fingerprint
 
+
+@checked_init
 @dataclass(frozen=True, eq=False)
 class Scenario:
     """Clients with their data, and the test set on which coalitions are measured.
@@ -83,6 +91,7 @@ class Scenario:
     report: DataReport | None = None
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         names = _checked_names(self.names, len(self.clients))
         _check_task(self.task, self.classes, self.vocabulary)
         clients = tuple(
@@ -126,6 +135,11 @@ class Scenario:
             dict(self.test_parts),
             (self.task, self.classes, self.vocabulary, *scale),
         )[0]
+
+    @property
+    def changed(self) -> bool:
+        """Whether anybody's rows were changed in place since the fingerprint was taken."""
+        return any(data.changed for data in (*self.clients, self.test))
 
     def summary(self) -> list[dict[str, Any]]:
         """Per client: name, samples, and the label histogram or the mean and spread of the targets."""
@@ -206,6 +220,32 @@ def _described(data: Dataset, task: str, classes: int) -> dict[str, Any]:
         "mean": float(targets.mean()) if len(data) else None,
         "sd": float(targets.std()) if len(data) else None,
     }
+
+
+def _check_kinds(scenario: Scenario) -> None:
+    """What can be looked into as it must be; what is in it is checked later."""
+    kinds = (
+        ("clients", (list, tuple), "a list of fv.Dataset"),
+        ("names", (list, tuple, np.ndarray), "a list of texts, one per client"),
+        ("test_parts", Mapping, "a dict of row numbers by name"),
+        ("details", Mapping, "a dict"),
+    )
+    for name, kind, expected in kinds:
+        expect(f"{name} of a scenario", getattr(scenario, name), kind, expected, error=ScenarioError)
+    for data, whose in (
+        *((c, "Each client of a scenario") for c in scenario.clients),
+        (scenario.test, "test"),
+    ):
+        hint = "Rows are given as fv.Dataset(x, y)."
+        expect(whose, data, Dataset, "an fv.Dataset", hint, error=ScenarioError)
+    for name in ("classes", "vocabulary"):
+        expect(
+            f"{name} of a scenario",
+            getattr(scenario, name),
+            (int, np.integer),
+            "a whole number",
+            error=ScenarioError,
+        )
 
 
 def _checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:

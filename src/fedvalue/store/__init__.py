@@ -1,15 +1,16 @@
 """The store: every trained coalition, kept in one SQLite file and found again by its game's fingerprint."""
 
 from fedvalue.store._claims import new_owner
-from fedvalue.store._export import export, summary
+from fedvalue.store._export import export, lower_is_better, summary
 from fedvalue.store._history import History, read_history
 from fedvalue.store._merge import MergeReport
 from fedvalue.store._protocol import Claiming, Registering, Store, agree, register
 from fedvalue.store._sqlite import StoredGame, UtilityStore
-from fedvalue.store.identity import fingerprint
+from fedvalue.store.identity import FileNames, fingerprint
 
 __all__ = [
     "Claiming",
+    "FileNames",
     "History",
     "MergeReport",
     "Registering",
@@ -19,6 +20,7 @@ __all__ = [
     "agree",
     "export",
     "fingerprint",
+    "lower_is_better",
     "new_owner",
     "read_history",
     "register",

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
     from fedvalue.store._sqlite import StoredGame, UtilityStore
 
-__all__ = ["export", "summary"]
+__all__ = ["export", "lower_is_better", "summary"]
 
 Rows: TypeAlias = Iterable[dict[str, Any]]
 Writer: TypeAlias = "Callable[[StoredGame, Rows, Path, str | None], int]"
 
 _LARGEST_TABLE = 25  # clients
 _USUAL_METRICS = (UTILITY, "accuracy")
+_LOWER_IS_BETTER = ("loss", "mse", "mae")  # of the built-in metrics, which rooms above this one define
 _RESERVED = (UTILITY, "utilities", "names", "file", "allow_pickle")  # ours, and numpy's own arguments
 _PROVENANCE = ("backend", "device", "seconds", "created")
 
@@ -107,7 +108,9 @@ def _write_jsonl(game: StoredGame, rows: Rows, out: Path, metric: str | None) ->
 
 
 def _write_npz(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> int:
-    """A full table: `utilities` and `names` as `--table` reads them, and every metric under its name.
+    """A full table: `utilities` and `names` as `--table` reads them, and every metric under its name, as measured.
+
+    Where lower is better, the utilities are the metric negated.
 
     Repeated evaluations are averaged, as far as every coalition has them.
     """
@@ -134,9 +137,19 @@ def _write_npz(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> i
     names = [str(name) for name in game.description.get("names", [])]
     if len(names) == game.n:
         arrays["names"] = np.array(names, dtype=np.str_)
+    utilities = -means[chosen] if lower_is_better(chosen) else means[chosen]
     with write_file(out) as file:
-        np.savez_compressed(file, utilities=means[chosen], **arrays)
+        np.savez_compressed(file, utilities=utilities, **arrays)
     return total
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether the utility is the negative of a metric; of one's own metrics a store does not know.
+
+    >>> lower_is_better("late/loss"), lower_is_better("accuracy")
+    (True, False)
+    """
+    return metric.rsplit("/", 1)[-1] in _LOWER_IS_BETTER
 
 
 def _utility_metric(game: StoredGame, complete: list[str], metric: str | None) -> str:

@@ -8,7 +8,7 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from fedvalue.errors import StoreError
+from fedvalue.errors import NoStoreError, StoreError
 
 __all__ = [
     "APPLICATION_ID",
@@ -33,7 +33,7 @@ def open_file(path: Path, create: bool) -> sqlite3.Connection:
     """
     if not path.exists():
         if not create:
-            raise StoreError(f"There is no store at {path}. Check the path.")
+            raise NoStoreError(f"There is no store at {path}. Check the path.")
     elif _is_ours(path):
         _refuse_cut_off(path)
     return sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)

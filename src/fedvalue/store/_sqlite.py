@@ -15,17 +15,18 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fedvalue.errors import StoreError
+from fedvalue._checks import as_path
+from fedvalue.errors import FedvalueError, InputError, StoreError
 from fedvalue.outcome import Outcome
 from fedvalue.store import _added, _claims
 from fedvalue.store._added import AddedMetric
 from fedvalue.store._closing import close_file, lacks_log
 from fedvalue.store._file import LOCK_SECONDS, enter_log_mode, log_of, open_file
 from fedvalue.store._merge import MergeReport, merge_attached
+from fedvalue.store._names import default_names, other_names
 from fedvalue.store._protocol import agree
 from fedvalue.store._rows import as_object, checked, outcome_of, row_of
 from fedvalue.store._schema import (
@@ -84,7 +85,7 @@ class UtilityStore:
     """
 
     def __init__(self, path: str | PathLike[str], *, create: bool = True) -> None:
-        self.path = Path(path)
+        self.path = as_path("A store", path)
         if (
             str(path) == ":memory:"
         ):  # to SQLite a database that is gone at the end, and with it every training
@@ -115,10 +116,36 @@ class UtilityStore:
             close_file(self._db, self.path, self._writes)
 
     def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None:
-        """Makes a game known, with a description for people; a second time changes nothing."""
-        row = (game_id, n, json.dumps(dict(description or {}), sort_keys=True), _now())
+        """Makes a game known, with a description for people; a second time changes nothing.
+
+        Clients that had no names get those of the description; a game with other names than before is refused.
+        """
+        given = dict(description or {})
+        row = (game_id, n, json.dumps(given, sort_keys=True), _now())
         with self._explained("write"), self._writing():
             self._db.execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?)", row)
+            found = self._db.execute("SELECT description FROM games WHERE game_id=?", (game_id,)).fetchone()
+            known = as_object(found[0]).get("names")
+            names = [str(name) for name in given.get("names") or ()]
+            refusal = other_names(game_id, n, known, names)
+            if refusal is not None:
+                raise refusal
+            if known in (None, default_names(n)) and names not in ([], known):
+                self._describe(game_id, {**as_object(found[0]), "names": names})
+
+    def rename(self, game: str, names: Sequence[str]) -> StoredGame:
+        """Gives the clients of a game other names, in the same order; the outcomes stay as they are."""
+        stored = self.game(game)
+        given = [str(name) for name in names]
+        if isinstance(names, str) or len(given) != stored.n or len(set(given)) != stored.n:
+            raise InputError(f"names must hold {stored.n} different names. Got {given[:12]}.")
+        with self._explained("write"), self._writing():
+            self._describe(stored.id, {**stored.description, "names": given})
+        return self.game(stored.id)
+
+    def _describe(self, game_id: str, description: Mapping[str, Any]) -> None:
+        text = json.dumps(dict(description), sort_keys=True)
+        self._db.execute("UPDATE games SET description=? WHERE game_id=?", (text, game_id))
 
     def read(
         self, game_id: str, masks: Sequence[int] | None = None, replicate: int = 0
@@ -215,7 +242,7 @@ class UtilityStore:
 
     def merge(self, other: str | PathLike[str]) -> MergeReport:
         """Adds everything from another store. Where both know a coalition, this one's numbers stay."""
-        if Path(other).exists() and self.path.samefile(other):
+        if as_path("A store", other).exists() and self.path.samefile(other):
             raise StoreError(f"{other} is the store itself; name another one to merge.")
         with UtilityStore(other, create=False) as source:
             wrong = source.verify()
@@ -300,6 +327,8 @@ class UtilityStore:
         except sqlite3.Error as error:
             text = str(error)
             raise StoreError(f"Could not {doing} the store {self.path}: {_advice(text)} ({text}).") from error
+        except FedvalueError:
+            raise
         except ValueError as error:
             raise StoreError(
                 f"Could not {doing} the store {self.path}: a row is damaged or was altered ({error}). Restore the file "

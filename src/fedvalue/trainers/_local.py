@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import cast
 
-from fedvalue._checks import positive
+from fedvalue._checks import positive, whole
 from fedvalue._extras import is_installed
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, UtilityError
@@ -81,8 +81,8 @@ class LocalTrainer:
         warm_up: bool = False,
     ) -> None:
         self.device = device
-        self.memory = memory
         self.checkpoint = positive("checkpoint", checkpoint, "seconds")
+        self.memory = None if memory is None else whole("memory (in bytes)", memory, 1)
         self.warm_up = warm_up
         self.stage: Callable[[str], None] = lambda text: None  # told what is being done, for people
         self._open: _Open | None = None
@@ -119,8 +119,8 @@ class LocalTrainer:
             pace.took(first_passes(scenario, training, rows), seconds)
         for planned in waves(list(work), session.rows, work, pace.share):
             left: dict[int, list[int]] = {}
-            for mask in claim([same for mask in planned for same in asked[mask]]):
-                left.setdefault(canonical[mask], []).append(mask)
+            for claimed in claim([same for mask in planned for same in asked[mask]]):
+                left.setdefault(canonical[claimed], []).append(claimed)
             wave = [mask for mask in planned if mask in left]
             if not wave:  # another process is at all of them
                 continue
@@ -168,6 +168,8 @@ def make_one_step(scenario: Scenario, learner: Learner, training: Training, devi
 
 def choose_device(wanted: str) -> str:
     """'auto' is CUDA where there is one, then Apple's MPS, then the CPU; 'cuda:1' is the second of several."""
+    if not isinstance(wanted, str):
+        raise InputError(f"The device must be auto, cpu, cuda or mps. Got {wanted!r}.")
     present = _devices()
     if wanted == "auto":
         return next(kind for kind in ("cuda", "mps", "cpu") if present[kind])

@@ -33,9 +33,11 @@ def canonical_masks(scenario: Scenario, masks: Sequence[int]) -> dict[int, int]:
     for i, data in enumerate(scenario.clients):
         if len(data.y):
             alike.setdefault(data.fingerprint, []).append(i)
-    groups = [(sum(1 << i for i in group), group) for group in alike.values()]
+    alone = sum(1 << group[0] for group in alike.values() if len(group) == 1)
+    groups = [(sum(1 << i for i in group), group) for group in alike.values() if len(group) > 1]
     return {
-        mask: sum(1 << i for bits, group in groups for i in group[: (mask & bits).bit_count()])
+        mask: (mask & alone)
+        + sum(1 << i for bits, group in groups for i in group[: (mask & bits).bit_count()])
         for mask in masks
     }
 

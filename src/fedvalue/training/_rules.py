@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedvalue._checks import whole
+from fedvalue._checks import checked_init, whole
 from fedvalue.errors import InputError
 
 __all__ = ["Training"]
@@ -17,6 +17,7 @@ _CHOICES = {"algorithm": ("fedavg", "fedprox", "fedsgd"), "optimizer": ("adam", 
 _NUMBER = (int, float, np.integer, np.floating)
 
 
+@checked_init
 @dataclass(frozen=True)
 class Training:
     """The rules of a federated training; part of a game's identity.
@@ -41,7 +42,7 @@ class Training:
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {allowed}. Got {getattr(self, name)!r}.")
         # Numbers of one type each: 1 and 1.0 are the same rules and must have the same identity.
         for name, least in {"rounds": 1, "epochs": 1, "batch": 1, "seed": 0}.items():

@@ -95,6 +95,6 @@ class Weighed(Protocol):
 class StartingLearner(Protocol):
     """A learner whose first model does not follow from its identity and the seed: its weights may come from a file."""
 
-    def start(self, scenario: Scenario, seed: int) -> Mapping[str, Any]:
-        """What identifies that model, as plain data; nothing where it does follow."""
+    def start(self, scenario: Scenario, seed: int) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        """What identifies that model, as plain data (nothing where it does follow), and what cannot be looked into."""
         ...

@@ -27,7 +27,7 @@ def make_module(factory: Callable[..., Any], scenario: Scenario) -> Any:
         return factory(scenario) if _takes_scenario(factory) else factory()
     except FedvalueError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(
             f"The model cannot be made: {type(error).__name__}: {error}. Its factory is called with the scenario, "
             "or without arguments if it takes none, and must return an nn.Module."

@@ -28,10 +28,11 @@ from fedvalue.learners.torch._checks import can_be_stacked, check_module, make_m
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._models import MODELS, ModelFactory, PooledConv2d
 from fedvalue.learners.torch._parts import Program, one_thread, side_by_side
+from fedvalue.learners.torch._seeds import SEEDED, seeded_generators
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.scenarios import Scenario
-from fedvalue.store import fingerprint
+from fedvalue.store import FileNames, fingerprint
 from fedvalue.training import Training
 
 __all__ = ["TorchLearner", "TorchSession", "TorchStack"]
@@ -57,14 +58,20 @@ class TorchLearner:
     the others in its stack; nor on the number of threads, except for modules of one's own that are not stacked.
 
     A store recognises a model of one's own by the source text of its function and by the module that it makes;
-    `key="…"` replaces that with a name, which must change whenever the model does.
+    the content of `files`, which it may read, counts as well. `key="…"` replaces all that with a name, which must
+    change whenever the model does.
     """
 
     averages = True
     own_metrics: Mapping[str, Metric] = {}
 
     def __init__(
-        self, model: str | ModelFactory = "mlp", *, together: bool | None = None, key: str | None = None
+        self,
+        model: str | ModelFactory = "mlp",
+        *,
+        together: bool | None = None,
+        key: str | None = None,
+        files: FileNames | None = None,
     ) -> None:
         if isinstance(model, str) and model not in MODELS:
             raise InputError(f"Unknown model {model!r}. Models: {', '.join(MODELS)}.")
@@ -75,27 +82,31 @@ class TorchLearner:
             )
         self.model = model
         self.together = together
-        self.key = key
+        self.key = None if key is None else str(key)
+        self.files = None if files is None else tuple(files)
 
     def identity(self) -> Mapping[str, Any]:
         if isinstance(self.model, str):
             return {"model": self.model}
         if self.key is not None:
             return {"model": "own", "key": self.key}
-        return {"model": "own", "code": fingerprint(self.model)[0]}
+        return {"model": "own", "code": fingerprint(self.model, files=self.files)[0]}
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What the identity cannot cover (own models only). Files that it reads show in the module."""
+        """What the identity cannot cover (own models only). Files that it is made from show in the module."""
         if isinstance(self.model, str) or self.key is not None:
             return ()
-        return fingerprint(self.model, reads=False)[1]
+        return fingerprint(self.model, reads=False, seeded=SEEDED)[1]
 
-    def start(self, scenario: Scenario, seed: int) -> Mapping[str, Any]:
+    def start(self, scenario: Scenario, seed: int) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         """What a model of one's own is made of and begins with: pretrained weights may come from anywhere."""
         if isinstance(self.model, str) or self.key is not None:
-            return {}
-        return {"start": fingerprint(self.module(scenario, seed))[0]}
+            return {}, ()
+        module = self.module(scenario, seed)
+        # What happens in a forward pass happens after the weights are known; torch is seeded in training.
+        _, later = fingerprint(module, files=self.files, seeded=("torch",), made=True)
+        return {"start": fingerprint(module)[0]}, later
 
     def session(
         self, scenario: Scenario, training: Training, device: str, memory: int | None
@@ -105,8 +116,7 @@ class TorchLearner:
     def module(self, scenario: Scenario, seed: int) -> nn.Module:
         """The initial model: the same for a seed, whatever was drawn before."""
         factory = MODELS[self.model] if isinstance(self.model, str) else self.model
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded_generators(seed):
             return check_module(make_module(factory, scenario), scenario)
 
 

@@ -6,22 +6,24 @@ import ast
 import builtins
 import linecache
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
 
 from fedvalue.store.identity._modules import find, is_library, library_name, name_in_library
 from fedvalue.store.identity._references import (
+    Chain,
     Import,
-    Outside,
     Reference,
+    chains_of,
     code_of,
     imports_of,
     outside_of,
+    unseeded_of,
 )
 from fedvalue.store.identity._source import definition, parse, text_of
-from fedvalue.store.identity._words import OUTSIDE_MODULES, brings_in
+from fedvalue.store.identity._state import changes_of
+from fedvalue.store.identity._words import OUTSIDE_MODULES, brings_in, drawn_from, is_file_read, seeded_by
 
 __all__ = ["CodeReader"]
 
@@ -38,11 +40,17 @@ class CodeReader:
     def __init__(self, look: Callable[[Any, str], str]) -> None:
         self.look = look
         self.doubts: dict[str, None] = {}  # what could not be followed
-        self.reads: dict[str, None] = {}  # what code brings in from outside
+        self.reads: dict[str, bool] = {}  # what code brings in from outside, and whether that is a file
+        self._draws: dict[str, str] = {}  # random numbers that code draws, and from which library's generator
+        self._seeded: set[str] = set()  # libraries whose generator the code seeds
         self._modules: set[str] = set()
 
     def doubt(self, what: str) -> None:
         self.doubts[what] = None
+
+    def draws(self, seeded: Collection[str]) -> list[str]:
+        """Random numbers that depend on what was drawn before: neither the code nor its caller seeds the generator."""
+        return [text for text, library in self._draws.items() if library not in {*self._seeded, *seeded}]
 
     def function(self, function: FunctionType, where: str) -> Iterable[str]:
         names, code = function.__globals__, function.__code__
@@ -68,11 +76,13 @@ class CodeReader:
             if name in names or not hasattr(builtins, name):
                 parts += self._name(name, names.get(name, _UNDEFINED), facts.globals[name], function)
         package = names.get("__package__") or ""
-        own = self._imports(facts.imports, package, parts, _called(function))
+        who = _called(function)
+        own = self._imports(facts.imports, package, parts, who)
         for outside in facts.outside:
             root = _content(cells[outside.root]) if outside.root in cells else names.get(outside.root)
             if outside.root not in own and not _is_own(root, outside):
-                self._say_read(_called(function), str(outside))
+                self._say_read(who, str(outside))
+        self._in_libraries(facts.imports, facts.chains, facts.unseeded, who)
         settings = {name: value for name, value in vars(function).items() if not name.startswith("__")}
         changed = any(use.changed_by for use in facts.globals.get(function.__name__, []))
         return [*parts, self.look(settings, function.__name__)] if settings and not changed else parts
@@ -104,12 +114,16 @@ class CodeReader:
             return self._through_module(name, value, uses, function)
         if isinstance(value, ModuleType):
             library: str | None = value.__name__
-            reads = value.__name__.split(".")[0] in OUTSIDE_MODULES
+            if value.__name__.split(".")[0] in OUTSIDE_MODULES:
+                self._say_read(_called(function), value.__name__)
+            for use in uses:
+                self._use(
+                    ".".join((value.__name__, *use.path)), ".".join((name, *use.path)), _called(function)
+                )
         else:
             library = (library_name(value) if callable(value) else None) or name_in_library(name, value)
-            reads = library is not None and brings_in(library)
-        if reads:
-            self._say_read(_called(function), str(library))
+            if library is not None:
+                self._use(library, library, _called(function))
         if library is not None:
             return "name", name, "library", library
         return self._unless_changed(name, value, uses, function)
@@ -152,7 +166,35 @@ class CodeReader:
         self.doubt(f"{_called(function)}, whose {reason}")
 
     def _say_read(self, who: str, what: str) -> None:
-        self.reads[f"what {who} reads from outside ({what})"] = None
+        self.reads[f"what {who} reads from outside ({what})"] = is_file_read(what)
+
+    def _use(self, full: str, shown: str, who: str) -> None:
+        """Something of a library, by its full name: notes whether it reads, draws or seeds."""
+        if brings_in(full):
+            self.reads[f"what {who} reads from outside ({shown})"] = is_file_read(full)
+        library = drawn_from(full)
+        if library is not None:
+            self._draws[f"random numbers that {who} draws without a seed ({shown})"] = library
+        self._seeded.update(seeded_by(full))
+
+    def _in_libraries(
+        self, imports: Iterable[Import], chains: Iterable[Chain], unseeded: Iterable[str], who: str
+    ) -> None:
+        """What code does with libraries that it imports itself."""
+        bound = {
+            name: item.module if not item.names else f"{item.module}.{item.names[i]}"
+            for item in imports
+            if not item.level and is_library(item.module)
+            for i, name in enumerate(item.bound)
+        }
+        for chain in chains:
+            if chain.root in bound:
+                # `import a.b` binds a, `import a.b as c` binds a.b
+                full = bound[chain.root]
+                full = chain.root if full.startswith(f"{chain.root}.") else full
+                self._use(".".join((full, *chain.path)), str(chain), who)
+        for what in unseeded:
+            self._draws[f"random numbers that {who} draws without a seed ({what}())"] = "no library"
 
     def _imports(self, imports: Iterable[Import], package: str, parts: list[str], who: str) -> set[str]:
         """Follows imports into the user's own modules. Returns the names that these are bound to."""
@@ -190,10 +232,12 @@ class CodeReader:
             self._compare(sys.modules[name], tree)
         package = name if file.endswith("__init__.py") else name.rpartition(".")[0]
         parts = [text_of(tree)]
-        own = self._imports(imports_of(tree), package, parts, f"the module {name}")
+        imports, who = list(imports_of(tree)), f"the module {name}"
+        own = self._imports(imports, package, parts, who)
         for outside in outside_of(tree):
             if outside.root not in own:
-                self._say_read(f"the module {name}", str(outside))
+                self._say_read(who, str(outside))
+        self._in_libraries(imports, chains_of(tree), unseeded_of(tree), who)
         return "\n".join(parts)
 
     def _compare(self, module: ModuleType, tree: ast.Module) -> None:
@@ -202,21 +246,8 @@ class CodeReader:
             own = isinstance(value, FunctionType) and value.__module__ == module.__name__
             if own and definition(value.__code__, value.__globals__) is None:
                 self._say_no_source(value)
-        for name, said in _constants(tree).items():
-            if repr(said) != repr(vars(module).get(name)):
-                self.doubt(f"{module.__name__}.{name}, which was changed after its import")
-
-
-def _constants(tree: ast.Module) -> dict[str, Any]:
-    """Names that a module assigns once, and to a constant."""
-    stored = Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    return {
-        target.id: statement.value.value
-        for statement in tree.body
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
-        for target in statement.targets
-        if isinstance(target, ast.Name) and stored[target.id] == 1
-    }
+        for what in changes_of(module, tree):
+            self.doubt(what)
 
 
 def _called(function: FunctionType) -> str:
@@ -248,7 +279,7 @@ def _reach(value: Any, dotted: str, path: tuple[str, ...]) -> tuple[Any, str, tu
     return value, dotted, path
 
 
-def _is_own(root: Any, outside: Outside) -> bool:
+def _is_own(root: Any, outside: Chain) -> bool:
     """Whether what looks like reading is a function of the user's own, which is looked into anyway."""
     value, _, rest = _reach(root, outside.root, outside.path)
     for part in rest:

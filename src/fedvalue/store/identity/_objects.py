@@ -62,9 +62,13 @@ Parts = Iterable[str | bytes]
 
 
 class Inspector:
-    """Looks into values. `code.doubts` and `code.reads` hold what could not be followed, as text for people."""
+    """Looks into values. `code.doubts` and `code.reads` hold what could not be followed, as text for people.
 
-    def __init__(self) -> None:
+    With `made`, what constructs objects is left aside: only what they do later counts.
+    """
+
+    def __init__(self, *, made: bool = False) -> None:
+        self._aside = _CONSTRUCTORS if made else frozenset[str]()
         self.code = CodeReader(self.look)
         self._known: dict[int, tuple[object, str]] = {}  # the object is kept so that its id stays its own
         self._open: dict[int, int] = {}  # what is being looked into: a way back to it ends there
@@ -174,6 +178,8 @@ class Inspector:
         for name, member in sorted(members.items()):
             if isinstance(member, _SLOTS) or (name in _WRITTEN_BY_PYTHON and not _is_written(member)):
                 continue
+            if name in self._aside:
+                continue
             if isinstance(member, _CODE) or not (name.startswith("__") and name.endswith("__")):
                 parts += ["member", name, self.look(member, f"{cls.__name__}.{name}")]
         return parts
@@ -181,7 +187,7 @@ class Inspector:
     def _object(self, value: Any, where: str) -> Parts:
         cls: Any = type(value)
         if value is os.environ:
-            self.code.reads[f"{where} (environment variables)"] = None
+            self.code.reads[f"{where} (environment variables)"] = False
             return ("environment",)
         known = cls.__module__.split(".")[0] not in OUTSIDE_MODULES and _is_made_in_python(cls)
         if known and (hasattr(value, "__dict__") or _slots(value)):

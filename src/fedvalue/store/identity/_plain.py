@@ -8,39 +8,54 @@ reported as a doubt, so that nobody relies on it unknowingly.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import PurePath
 from typing import Any
 
 from fedvalue.store.identity._arrays import array_content, is_array
+from fedvalue.store.identity._files import FileNames, file_contents
 
 __all__ = ["fingerprint"]
 
 
-def fingerprint(*parts: Any, reads: bool = True) -> tuple[str, tuple[str, ...]]:
+def fingerprint(
+    *parts: Any,
+    files: FileNames | None = None,
+    reads: bool = True,
+    seeded: Collection[str] | None = None,
+    made: bool = False,
+) -> tuple[str, tuple[str, ...]]:
     """A hexadecimal digest of the parts, and what could not be looked into, as text for people.
 
-    For plain data the order of a mapping does not count; in what a function refers to, it does. With
-    `reads=False` code that reads files is not doubted.
+    For plain data the order of a mapping does not count; in what a function refers to, it does. `files` are those
+    that code reads: with their content in the digest, reading files is no doubt. With `reads=False` reading anything
+    is none. `seeded` are the libraries whose common random numbers the caller seeds: drawing from others is a doubt
+    (None: drawing never is). With `made`, what constructs objects is left aside: only what they do later counts.
 
     >>> digest, doubts = fingerprint({"clients": 3}, [0.1, 0.2])
     >>> len(digest), doubts
     (64, ())
     """
-    content = _Content()
+    content = _Content(made, seeded)
     for part in parts:
         content.add(part)
-    doubts = dict.fromkeys([*content.doubts, *(content.reads if reads else ())])
+    if files is not None:
+        content.add(("files", file_contents(files)))
+    read = [what for what, is_file in content.reads.items() if reads and not (is_file and files is not None)]
+    doubts = dict.fromkeys([*content.doubts, *read, *content.draws])
     return content.sha.hexdigest(), tuple(doubts)
 
 
 class _Content:
     """Writes plain data into a hash. Stores hold digests made by it: what it writes must never change."""
 
-    def __init__(self) -> None:
+    def __init__(self, made: bool, seeded: Collection[str] | None) -> None:
         self.sha = hashlib.sha256()
+        self.made = made
+        self.seeded = seeded
         self.doubts: list[str] = []
-        self.reads: list[str] = []
+        self.reads: dict[str, bool] = {}
+        self.draws: list[str] = []
 
     def write(self, *texts: str) -> None:
         for text in texts:
@@ -85,7 +100,8 @@ class _Content:
             Inspector,
         )  # imports a lot, and most games need none of it
 
-        inspector = Inspector()
+        inspector = Inspector(made=self.made)
         self.write("code", inspector.look(value, type(value).__name__))
         self.doubts += inspector.code.doubts
-        self.reads += inspector.code.reads
+        self.reads |= inspector.code.reads
+        self.draws += [] if self.seeded is None else inspector.code.draws(self.seeded)

@@ -10,9 +10,26 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fedvalue.store.identity._source import Definition, clean, text_of
-from fedvalue.store.identity._words import CHANGES_ARGUMENT, CHANGES_ITSELF, OUTSIDE_BUILTINS, brings_in
+from fedvalue.store.identity._words import (
+    CHANGES_ARGUMENT,
+    CHANGES_ITSELF,
+    OF_OPEN_FILES,
+    OUTSIDE_BUILTINS,
+    UNSEEDED,
+    brings_in,
+)
 
-__all__ = ["Code", "Import", "Outside", "Reference", "code_of", "imports_of", "outside_of"]
+__all__ = [
+    "Chain",
+    "Code",
+    "Import",
+    "Reference",
+    "chains_of",
+    "code_of",
+    "imports_of",
+    "outside_of",
+    "unseeded_of",
+]
 
 
 class Reference(NamedTuple):
@@ -32,8 +49,8 @@ class Import(NamedTuple):
     bound: tuple[str, ...]  # the names that it assigns
 
 
-class Outside(NamedTuple):
-    """Something that brings data in: `np.loadtxt` is the attribute loadtxt of np; root is '' where it has no name."""
+class Chain(NamedTuple):
+    """A name and attributes: `np.loadtxt` is the attribute loadtxt of np; root is '' where it has no name."""
 
     root: str
     path: tuple[str, ...]
@@ -52,7 +69,9 @@ class Code:
     arguments: dict[str, list[Reference]]
     attributes: dict[str, list[Reference]]  # of the first argument: of `self`, where it is a method
     imports: tuple[Import, ...]
-    outside: tuple[Outside, ...]
+    outside: tuple[Chain, ...]  # what looks like reading from outside
+    chains: tuple[Chain, ...]  # every name, with the attributes that follow it
+    unseeded: tuple[str, ...]  # generators that are made without a seed
 
 
 @lru_cache(maxsize=512)
@@ -103,6 +122,8 @@ def code_of(node: Definition, free: tuple[str, ...]) -> Code:
         uses(attribute_of_first),
         tuple(imports_of(tree)),
         outside,
+        tuple(dict.fromkeys(chains_of(tree))),
+        tuple(unseeded_of(tree)),
     )
 
 
@@ -168,21 +189,49 @@ def imports_of(tree: ast.AST) -> Iterator[Import]:
             yield Import(node.module or "", names, node.level, bound)
 
 
-def outside_of(tree: ast.AST) -> Iterator[Outside]:
+def outside_of(tree: ast.AST) -> list[Chain]:
     """Whatever looks like reading from outside. Who knows what the names stand for can rule some out."""
+    found = list(_outside(tree))
+    opened = [chain for chain in found if (chain.root, *chain.path)[-1] not in OF_OPEN_FILES]
+    return opened or found  # that an open file is read need not be said besides
+
+
+def _outside(tree: ast.AST) -> Iterator[Chain]:
     writing = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call) and _only_writes(node)}
     for node in ast.walk(tree):
         if node in writing:
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in OUTSIDE_BUILTINS:
-            yield Outside(node.id, ())
+            yield Chain(node.id, ())
         elif isinstance(node, ast.Attribute) and brings_in(node.attr):
-            path: list[str] = []
-            root: ast.expr = node
-            while isinstance(root, ast.Attribute):
-                path.insert(0, root.attr)
-                root = root.value
-            yield Outside(root.id, tuple(path)) if isinstance(root, ast.Name) else Outside("", (node.attr,))
+            yield _chain(node)
+
+
+def chains_of(tree: ast.AST) -> Iterator[Chain]:
+    """Every name that is read, with the attributes that follow it."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            chain = _chain(node)
+            if chain.root:
+                yield chain
+
+
+def unseeded_of(tree: ast.AST) -> Iterator[str]:
+    """Generators of random numbers that are made without a seed, which makes them different every time."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and not node.args and not node.keywords:
+            chain = _chain(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else Chain("", ())
+            if (chain.root, *chain.path)[-1] in UNSEEDED:
+                yield str(chain)
+
+
+def _chain(node: ast.expr) -> Chain:
+    path: list[str] = []
+    root = node
+    while isinstance(root, ast.Attribute):
+        path.insert(0, root.attr)
+        root = root.value
+    return Chain(root.id, tuple(path)) if isinstance(root, ast.Name) else Chain("", tuple(path[-1:]))
 
 
 def _only_writes(call: ast.Call) -> bool:

@@ -1,0 +1,50 @@
+"""The options of `fv.run`, for editors and type checkers: those of a `Job` but the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any, TypedDict
+
+from fedvalue.learners.metrics import MetricLike
+from fedvalue.run._methods import MethodLike
+from fedvalue.training import Learner
+
+__all__ = ["JobOptions"]
+
+
+class JobOptions(TypedDict, total=False):
+    """See `Job`."""
+
+    clients: int | None
+    partition: str | None
+    samples: int | None
+    scenario_options: Mapping[str, Any]
+    data_dir: str | PathLike[str] | None
+    label: str | None
+    model: str | Learner | Callable[..., Any] | None
+    rounds: int | None
+    epochs: int | None
+    batch: int | None
+    rate: float | None
+    optimizer: str | None
+    momentum: float | None
+    algorithm: str | None
+    mu: float | None
+    metric: MetricLike | None
+    retrain: bool
+    replicates: int
+    method: MethodLike
+    budget: int | None
+    options: Mapping[str, Any]
+    seed: int
+    device: str
+    memory: int | str | None
+    backend: str
+    address: str | None
+    workers: int | None
+    cpus_per_task: float | None
+    gpus_per_task: float | None
+    store: str | PathLike[str] | None
+    out: str | PathLike[str] | None
+    overwrite: bool

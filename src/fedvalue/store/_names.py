@@ -1,0 +1,39 @@
+"""The names of a game's clients: the same game has them in one order, or its values go to the wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fedvalue.errors import StoreError
+
+__all__ = ["default_names", "other_names"]
+
+
+def default_names(n: int) -> list[str]:
+    """The names of clients that were given none."""
+    return [f"client-{i}" for i in range(n)]
+
+
+def other_names(game_id: str, n: int, known: Any, given: Sequence[str]) -> StoreError | None:
+    """What to say where a game comes with other names than it is known by; None where it may.
+
+    Names that nobody gave say nothing, neither in the store nor in the game.
+    """
+    usual = default_names(n)
+    if not isinstance(known, list) or not given or list(given) == known or usual in (known, list(given)):
+        return None
+    same = sorted(given) == sorted(known)
+    return StoreError(
+        f"The store knows the game {game_id} with the clients {_shown(known)}; now they are {_shown(given)}. "
+        + (
+            "In another order the values would go to the wrong clients: give names and data in the same order as before."
+            if same
+            else "If these are the same clients under corrected names, rename them: `fedvalue store rename DB GAME NAME…`. "
+            "If they are others, use another store, or another key='…'."
+        )
+    )
+
+
+def _shown(names: Sequence[str]) -> str:
+    return f"{', '.join(map(str, names[:8]))}{', …' if len(names) > 8 else ''}"
