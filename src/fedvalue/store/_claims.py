@@ -93,7 +93,7 @@ def _machine() -> str:
     parts = [platform.node()]
     with suppress(OSError):  # other systems than Linux have neither
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(os.readlink("/proc/self/ns/pid"))
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
     return "/".join(parts).replace("|", "/")
 
 
