@@ -109,8 +109,8 @@ class LocalTrainer:
         for mask, trained in canonical.items():
             asked.setdefault(trained, []).append(mask)
         failed: dict[int, UtilityError] = {}
-        if 0 in asked and (mine := claim(asked[0])):
-            yield from _outcomes(session, [0], session.initial(), {0: list(mine)}, began, failed)
+        if 0 in asked and (untrained := claim(asked[0])):
+            yield from _outcomes(session, [0], session.initial(), {0: list(untrained)}, began, failed)
             began = time.perf_counter()
         work = passes_of(scenario, training, [mask for mask in asked if mask])
         clients = sorted({i for mask in work for i in members(mask)})

@@ -172,7 +172,8 @@ class TorchSession:
     def initial(self) -> TorchStack:
         # Parameters that the user has frozen are part of the module, like buffers.
         trained = ((name, p) for name, p in self.module.named_parameters() if p.requires_grad)
-        return {name: p.detach().clone().unsqueeze(0) for name, p in trained}
+        with self.lock:  # another thread's call may have swapped the parameters
+            return {name: p.detach().clone().unsqueeze(0) for name, p in trained}
 
     def take(self, stack: TorchStack, rows: Sequence[int]) -> TorchStack:
         index = torch.as_tensor(rows, dtype=torch.long, device=self.device)
