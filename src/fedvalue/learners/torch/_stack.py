@@ -24,6 +24,7 @@ from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.metrics import Metric
 from fedvalue.learners.torch._checks import can_be_stacked, check_module, make_module
 from fedvalue.learners.torch._models import MODELS, ModelFactory, PooledConv2d
+from fedvalue.learners.torch._random import seeded
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.scenarios import Scenario
@@ -97,8 +98,7 @@ class TorchLearner:
     def module(self, scenario: Scenario, seed: int) -> nn.Module:
         """The initial model: the same for a seed, whatever was drawn before."""
         factory = MODELS[self.model] if isinstance(self.model, str) else self.model
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             return check_module(make_module(factory, scenario), scenario)
 
 
