@@ -315,8 +315,8 @@ class TestPlacement:
 
 class TestDrawing:
     @pytest.mark.parametrize("kind", KINDS)
-    @pytest.mark.parametrize("panels", [(), ("model", "n")])
-    @pytest.mark.parametrize("count", [2, 6, 13])
+    @pytest.mark.parametrize("panels", [(), pytest.param(("model", "n"), marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("count", [2, 6, pytest.param(13, marks=pytest.mark.slow)])
     def test_every_series_is_named_without_overlap_inside_the_picture(
         self, kind: str, panels: tuple[str, ...], count: int
     ) -> None:
@@ -412,8 +412,8 @@ class TestHostile:
         assert all(path.stat().st_size > 1000 for path in save(figure, tmp_path / "f"))
 
     @pytest.mark.parametrize("kind", KINDS)
-    @pytest.mark.parametrize("scale", ["linear", "log"])
-    @pytest.mark.parametrize("error", [0.0, 0.3, 1e-17])
+    @pytest.mark.parametrize("scale", [pytest.param("linear", marks=pytest.mark.slow), "log"])
+    @pytest.mark.parametrize("error", [0.0, pytest.param(0.3, marks=pytest.mark.slow), 1e-17])
     def test_one_point_and_equal_values(self, kind: str, scale: str, error: float, tmp_path: Path) -> None:
         spec = FigureSpec("f", kind, "budget", "error", x_scale=scale, y_scale=scale)
         for rows in (rows_of(["IPSS"], (8,), 1, error=error), rows_of(SHOWN, (8,), 3, error=error)):

@@ -91,7 +91,11 @@ def _saturates_early() -> KnownGame:
 
 
 class TestConformance:
-    @every_case
+    @pytest.mark.parametrize(
+        "case",
+        [pytest.param(case, marks=pytest.mark.slow if "surrogate" in case.method else ()) for case in CASES],
+        ids=str,
+    )
     def test_every_registered_method_keeps_to_the_contract(self, case: Case) -> None:
         promises = PROMISED.get(str(case), set())
         check_estimator(case.method, options=case.options, promises=promises, smallest=case.smallest)
@@ -183,6 +187,7 @@ class TestIntervals:
     ) -> None:
         assert coverage(case, game.table, game.values, budget, seeds=200) >= 0.88
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("case", "budget"), [(case, 256) for case, _ in COVERED], ids=str)
     def test_intervals_hold_on_real_federated_games(self, case: Case, budget: int) -> None:
         files = sorted(REAL_GAMES.glob("*.npz"))

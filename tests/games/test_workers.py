@@ -534,7 +534,13 @@ print(fv.value(game, "exact", store="store.db").mean.tolist())
 
 
 class TestEndings:
-    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+    @pytest.mark.parametrize(
+        "how",
+        [
+            *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGINT, signal.SIGTERM)),
+            signal.SIGKILL,
+        ],
+    )
     def test_workers_end_with_their_parent(self, tmp_path: Path, how: signal.Signals) -> None:
         (tmp_path / "script.py").write_text(SCRIPT)
 

@@ -50,7 +50,9 @@ class TestAgainstAPlainLoop:
         [
             pytest.param({"batch": 50}, id="batch larger than some clients"),
             pytest.param({"batch": 1000}, id="batch larger than all clients"),
-            pytest.param({"batch": 1, "epochs": 1, "optimizer": "sgd"}, id="single samples"),
+            pytest.param(
+                {"batch": 1, "epochs": 1, "optimizer": "sgd"}, id="single samples", marks=pytest.mark.slow
+            ),
             pytest.param({"optimizer": "sgd", "rate": 0.05, "momentum": 0.9}, id="momentum"),
             pytest.param({"algorithm": "fedprox", "mu": 0.5}, id="fedprox adam"),
             pytest.param(
