@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import settings
 
 import fedvalue as fv
@@ -29,6 +30,14 @@ def _digits_read_once() -> None:
         from sklearn import datasets
 
         datasets.load_digits = cache(datasets.load_digits)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands_built_once() -> Iterator[None]:
+    """Typer's runner builds every command from its signature for each call; hundreds of tests call one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -224,7 +224,7 @@ class TestFalseAlarms:
         [
             pytest.param("surrogate", 32, 25, marks=pytest.mark.slow),
             ("cc", 100, 60),
-            ("stratified-mc", 100, 60),
+            pytest.param("stratified-mc", 100, 60, marks=pytest.mark.slow),
         ],
     )
     def test_with_few_trainings(

@@ -180,7 +180,9 @@ def coverage(case: Case, table: np.ndarray, truth: np.ndarray, budget: int, seed
 
 
 class TestIntervals:
-    @pytest.mark.parametrize("game", [random_table(7, 11), learning_curve()], ids=str)
+    @pytest.mark.parametrize(
+        "game", [random_table(7, 11), pytest.param(learning_curve(), marks=pytest.mark.slow)], ids=str
+    )
     @pytest.mark.parametrize(("case", "budget"), COVERED, ids=str)
     def test_intervals_hold_the_true_value_about_as_often_as_they_say(
         self, case: Case, budget: int, game: KnownGame

@@ -278,6 +278,7 @@ def test_real_data(name, shape, test_rows, smallest, largest):
 
 
 @real_data
+@pytest.mark.slow
 def test_real_counts():
     s = load_scenario("mnist", data_dir=REAL)
     assert sum(np.bincount(c.y) for c in s.clients).tolist() == [
