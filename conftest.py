@@ -1,16 +1,43 @@
 """Settings that all tests share."""
 
+import os
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import settings
 
 import fedvalue as fv
 
+# The suite starts about a hundred processes. Each of them would compile the package anew, and each run of the suite
+# its tests, where the environment says that no bytecode is written.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # The same examples on every machine and every day; no deadline, because the machines differ in speed.
 settings.register_profile("reproducible", derandomize=True, deadline=None, database=None)
 settings.load_profile("reproducible")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _digits_read_once() -> None:
+    """The digits are a text file, which takes longer to read than most tests to train on."""
+    with suppress(ImportError):
+        from sklearn import datasets
+
+        datasets.load_digits = cache(datasets.load_digits)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands_built_once() -> Iterator[None]:
+    """Typer's runner builds every command from its signature for each call; hundreds of tests call one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,9 @@ PACKAGE = Path(fedvalue.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
+_MAY_HOLD_IMPORTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+
 def module_name(path: Path) -> str:
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -33,7 +36,7 @@ def imported_by(path: Path, for_types: bool = True) -> set[str]:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types:
             waiting += node.orelse
             continue
-        waiting += ast.iter_child_nodes(node)
+        waiting += (child for child in ast.iter_child_nodes(node) if isinstance(child, _MAY_HOLD_IMPORTS))
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -159,6 +159,7 @@ def test_the_manifest_has_everything_but_paths(tmp_path: Path) -> None:
     assert str(Path.home()) not in text
 
 
+@pytest.mark.slow
 def test_json_is_the_table_and_the_manifest() -> None:
     found = reproduce("example3", "--json")
     assert found.exit_code == 0
@@ -169,6 +170,7 @@ def test_json_is_the_table_and_the_manifest() -> None:
 
 
 @pytest.mark.usefixtures("_tiny")
+@pytest.mark.slow
 def test_progress_in_a_log_is_a_line_for_every_game() -> None:
     found = reproduce(*QUICK)
     assert found.stderr.splitlines() == [
@@ -179,6 +181,7 @@ def test_progress_in_a_log_is_a_line_for_every_game() -> None:
 
 
 @pytest.mark.usefixtures("_tiny")
+@pytest.mark.slow
 def test_the_variant_of_the_authors_has_a_folder_of_its_own() -> None:
     output(*QUICK, "--variant", "authors", "-q")
     found = {row["label"]: row["method"] for row in rows(f"{FOLDER}-authors")}
@@ -217,6 +220,7 @@ def test_resume_repeats_nothing_and_overwrite_everything(trainings: list[int]) -
 
 
 @pytest.mark.usefixtures("_tiny")
+@pytest.mark.slow
 def test_the_command_in_the_manifest_gives_the_same_rows() -> None:
     output(*QUICK, "--seeds", "1", "--variant", "authors", "-q")
     record = json.loads(Path(f"{FOLDER}-authors", "manifest.json").read_text(encoding="utf-8"))
@@ -226,6 +230,7 @@ def test_the_command_in_the_manifest_gives_the_same_rows() -> None:
     assert record["command"] == "fedvalue reproduce tiny --scale smoke"
 
 
+@pytest.mark.slow
 def test_a_figure_with_nothing_to_show_is_left_out() -> None:
     output("theory", "--seeds", "1", "-q")  # one run has no variance
     found = {path.name for path in Path("reproduction/theory-smoke").glob("*.png")}
@@ -319,6 +324,7 @@ def test_missing_data_is_named_with_how_to_get_it(name: str, file: str, how: str
     assert not Path(f"reproduction/{name}-small").exists()  # so that the same command works afterwards
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
     found = reproduce("adult", "--seeds", "1", "-q")
@@ -327,6 +333,7 @@ def test_a_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("_tiny")
+@pytest.mark.slow
 def test_all_of_a_variant_are_those_that_have_it(tmp_path: Path) -> None:
     plain = TINY.partition("[variant")[0]
     (tmp_path / "files" / "other.toml").write_text(plain, encoding="utf-8")
@@ -358,6 +365,7 @@ def test_what_cannot_be_removed_does_not_hide_the_error(monkeypatch: pytest.Monk
     assert "Missing data" in failure("adult", "--scale", "small", "--data-dir", nowhere, "-q")
 
 
+@pytest.mark.slow
 def test_all_goes_on_where_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = ["example1", "femnist", "example3"]
     monkeypatch.setattr("fedvalue_paper.names", lambda: chosen)

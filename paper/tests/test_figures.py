@@ -315,8 +315,8 @@ class TestPlacement:
 
 class TestDrawing:
     @pytest.mark.parametrize("kind", KINDS)
-    @pytest.mark.parametrize("panels", [(), ("model", "n")])
-    @pytest.mark.parametrize("count", [2, 6, 13])
+    @pytest.mark.parametrize("panels", [(), pytest.param(("model", "n"), marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("count", [2, 6, pytest.param(13, marks=pytest.mark.slow)])
     def test_every_series_is_named_without_overlap_inside_the_picture(
         self, kind: str, panels: tuple[str, ...], count: int
     ) -> None:
@@ -394,6 +394,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 class TestHostile:
     @pytest.mark.parametrize("kind", KINDS)
     def test_names_are_taken_literally(self, kind: str, tmp_path: Path) -> None:
@@ -437,6 +438,7 @@ class TestHostile:
         assert {"IPSS", "OR"} <= words(draw(FigureSpec("f", "line", "budget", "error", panels=("n",)), rows))
 
 
+@pytest.mark.slow
 class TestFiles:
     @pytest.mark.parametrize("kind", KINDS)
     def test_the_same_rows_give_the_same_bytes(self, kind: str, tmp_path: Path) -> None:

@@ -220,7 +220,12 @@ class TestFalseAlarms:
 
     @pytest.mark.parametrize("game", GAMES)
     @pytest.mark.parametrize(
-        ("method", "budget", "games"), [("surrogate", 32, 25), ("cc", 100, 60), ("stratified-mc", 100, 60)]
+        ("method", "budget", "games"),
+        [
+            pytest.param("surrogate", 32, 25, marks=pytest.mark.slow),
+            ("cc", 100, 60),
+            pytest.param("stratified-mc", 100, 60, marks=pytest.mark.slow),
+        ],
     )
     def test_with_few_trainings(
         self, game: Callable[[np.random.Generator], Array], method: str, budget: int, games: int
@@ -231,7 +236,7 @@ class TestFalseAlarms:
             alarms += wrong(sampled(table, method, budget, seed), table)
         assert alarms <= 0.05 * games
 
-    @pytest.mark.parametrize("replicates", [1, 2, 4])
+    @pytest.mark.parametrize("replicates", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 4))])
     def test_when_noise_goes_with_clients(self, replicates: int) -> None:
         """Clients worth the same, whose luck in training shows wherever they take part."""
         alarms = 0
@@ -244,6 +249,7 @@ class TestFalseAlarms:
             alarms += bool(audited(np.array(runs)).findings)
         assert alarms <= 0.05 * 150
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("replicates", [1, 3])
     def test_when_all_values_are_noise_around_zero(self, replicates: int) -> None:
         """The worst case for `harmful`: half of all values are below zero, by noise alone."""

@@ -126,6 +126,7 @@ def test_an_unknown_command_is_still_unknown(install: Install) -> None:
     [(GREETING, True), ("import a_module_that_is_not_there", False)],
     ids=["good", "broken"],
 )
+@pytest.mark.slow
 def test_a_shell_completes_what_works_and_hears_nothing_of_the_rest(
     install: Install, tmp_path: Path, source: str, works: bool
 ) -> None:

@@ -276,6 +276,7 @@ def test_dry_run_of_gradient_methods_counts_the_models_that_they_evaluate(method
     assert (f"and evaluated: about {models}." in output(*args)) == (models > 0)
 
 
+@pytest.mark.slow
 def test_dry_run_of_very_many_coalitions() -> None:
     args = ("--scenario", "synthetic", "--dry-run", "--clients")
     assert as_json(*args, "20", "--exact")["plan"]["coalitions"] == 1 << 20

@@ -91,7 +91,11 @@ def _saturates_early() -> KnownGame:
 
 
 class TestConformance:
-    @every_case
+    @pytest.mark.parametrize(
+        "case",
+        [pytest.param(case, marks=pytest.mark.slow if "surrogate" in case.method else ()) for case in CASES],
+        ids=str,
+    )
     def test_every_registered_method_keeps_to_the_contract(self, case: Case) -> None:
         promises = PROMISED.get(str(case), set())
         check_estimator(case.method, options=case.options, promises=promises, smallest=case.smallest)
@@ -176,13 +180,16 @@ def coverage(case: Case, table: np.ndarray, truth: np.ndarray, budget: int, seed
 
 
 class TestIntervals:
-    @pytest.mark.parametrize("game", [random_table(7, 11), learning_curve()], ids=str)
+    @pytest.mark.parametrize(
+        "game", [random_table(7, 11), pytest.param(learning_curve(), marks=pytest.mark.slow)], ids=str
+    )
     @pytest.mark.parametrize(("case", "budget"), COVERED, ids=str)
     def test_intervals_hold_the_true_value_about_as_often_as_they_say(
         self, case: Case, budget: int, game: KnownGame
     ) -> None:
         assert coverage(case, game.table, game.values, budget, seeds=200) >= 0.88
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("case", "budget"), [(case, 256) for case, _ in COVERED], ids=str)
     def test_intervals_hold_on_real_federated_games(self, case: Case, budget: int) -> None:
         files = sorted(REAL_GAMES.glob("*.npz"))

@@ -175,6 +175,7 @@ class TestPlan:
         halves = fixed_plan(8, 20, np.random.default_rng(0))[10:]
         assert all(full_mask(8) ^ mask in halves for mask in halves)
 
+    @pytest.mark.slow
     def test_a_thousand_clients_are_planned_in_seconds(self) -> None:
         plan = fixed_plan(1000, 6908, np.random.default_rng(0))
         assert len(set(plan)) == 6908
@@ -217,15 +218,20 @@ class TestValues:
         ],
         ids=str,
     )
-    def test_intervals_cover_on_games_of_every_kind(self, game: KnownGame, method: str) -> None:
-        for budget in (game.n + 2, 3 * game.n, 5 * game.n, 90):
+    @pytest.mark.parametrize("per_client", [3, pytest.param(None, marks=pytest.mark.slow)])
+    def test_intervals_cover_on_games_of_every_kind(
+        self, game: KnownGame, method: str, per_client: int | None
+    ) -> None:
+        n = game.n
+        for budget in (per_client * n,) if per_client else (n + 2, 5 * n, 90):
             for seed in range(2):
                 values = fv.value(game.table, method, budget, seed)
                 assert np.isfinite(values.mean).all()
                 assert np.isfinite(values.stderr).all()
-                if budget > 2 * game.n:  # below, intervals rest on what federated games usually look like
+                if budget > 2 * n:  # below, intervals rest on what federated games usually look like
                     assert covered(values, game.values) >= 0.75, (budget, seed)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("budget", [16, 24, 48])
     def test_intervals_cover_on_adversarial_games(self, budget: int) -> None:
         """Without any structure the intervals still mean something; a few clients that only count together
@@ -430,6 +436,7 @@ class TestUncertainty:
             with pytest.raises(fv.InputError, match=r"[Cc]lient"):
                 values.probability_order(client, 0)
 
+    @pytest.mark.slow
     def test_probabilities_are_about_right(self) -> None:
         said, happened = [], []
         for seed in range(30):
@@ -483,6 +490,7 @@ class TestScale:
         assert values.mean.sum() == pytest.approx(1, abs=1e-9)
         assert np.corrcoef(values.mean, weights)[0, 1] > 0.9
 
+    @pytest.mark.slow
     def test_hyper_parameters_are_fitted_to_a_subset_of_many_points(self) -> None:
         n = 9
         table = np.array([1 - 0.6 ** mask.bit_count() + 0.02 * (mask & 3) for mask in range(1 << n)])

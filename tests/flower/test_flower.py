@@ -18,6 +18,7 @@ from federations import QUICK, digits, outcomes
 from flower_fakes import (
     ALL,
     CLOSE,
+    DIGITS,
     SIZES,
     FakeGrid,
     N,
@@ -184,9 +185,9 @@ class TestRoster:
     def test_too_few_and_too_many(self) -> None:
         grid = FakeGrid(parties(digits(SIZES)))
         with pytest.raises(FedvalueError, match="Expected 4 clients; 3 answered within 0 s"):
-            Roster.gather(grid, 4, 0.3)
+            Roster.gather(grid, 4, 0.3, DIGITS)
         with pytest.raises(InputError, match="Expected 2 clients; 3 nodes answered"):
-            Roster.gather(grid, 2, 1.0)
+            Roster.gather(grid, 2, 1.0, DIGITS)
 
     @pytest.mark.parametrize(
         ("changes", "says"),
@@ -211,7 +212,7 @@ class TestRoster:
         grid = FakeGrid(parties(digits(SIZES)))
         grid.twists[0] = lambda message, reply: told(reply, size=-5)
         with pytest.raises(FedvalueError, match="Node 100 sent size=-5"):
-            Roster.gather(grid, 3, 1.0)
+            Roster.gather(grid, 3, 1.0, DIGITS)
 
     def test_order_by_position_or_by_name(self) -> None:
         one = ClientReport(5, "0" * 64, (8,))

@@ -15,6 +15,7 @@ from federations import digits, outcomes
 from flower_fakes import (
     ALL,
     CLOSE,
+    DIGITS,
     SIZES,
     FakeGrid,
     N,
@@ -120,7 +121,7 @@ class TestMessages:
     ) -> None:
         monkeypatch.setattr("fedvalue.flower._client.PROTOCOL", 1)
         with pytest.raises(FedvalueError, match="speaks protocol 1 of fedvalue; the server sent 2"):
-            Roster.gather(FakeGrid(parties(digits(SIZES))), N, 0.5)
+            Roster.gather(FakeGrid(parties(digits(SIZES))), N, 0.5, DIGITS)
 
 
 class Slow(FakeGrid):

@@ -14,6 +14,7 @@ pytest.importorskip("flwr", reason="needs the extra flower")
 from federations import QUICK, digits, outcomes
 from flower_fakes import (
     CLOSE,
+    DIGITS,
     SIZES,
     FakeGrid,
     Twist,
@@ -112,7 +113,7 @@ class TestBlame:
         grid = FakeGrid(parties(digits(SIZES)))
         grid.twists[0] = lambda message, reply: told(reply, size=1e300)
         with pytest.raises(FedvalueError, match=r"Node 100 sent size=1e\+300"):
-            Roster.gather(grid, 3, 0.5)
+            Roster.gather(grid, 3, 0.5, DIGITS)
 
     def test_a_reply_that_flower_cannot_read(self) -> None:
         """Its grid raises for all replies together; the others are read one by one."""
@@ -126,7 +127,8 @@ class TestBlame:
                 return found
 
         grid = Fragile(parties(digits(SIZES)))
-        content = RecordDict({CONFIG: ConfigRecord({"protocol": PROTOCOL})})
+        told = {"protocol": PROTOCOL, "task": "classification", "classes": 10, "vocabulary": 0}
+        content = RecordDict({CONFIG: ConfigRecord(told)})
         requests = [Question(node, QUERY, content, "q") for node in (100, 101, 102)]
         answers = Exchange(grid, requests, 1.0).answers()
         assert [isinstance(answer, RecordDict) for answer in answers] == [True, False, True]
@@ -144,7 +146,7 @@ class TestReturn:
     def test_a_node_that_returns_under_its_own_id(self) -> None:
         """With authentication ids are kept; a question that came too early is asked again."""
         scenario, grid, trainer = federation(patience=6.0)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario))
+        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
         early = [
             Error(code=5, reason="gone"),
             Error(code=5, reason="gone"),
@@ -164,7 +166,7 @@ class TestOwnData:
             for i, c in enumerate(scenario.clients)
         ]
         grid = FakeGrid(given)
-        roster = Roster.gather(grid, 3, 5.0, kind=kind_of(scenario))
+        roster = Roster.gather(grid, 3, 5.0, kind_of(scenario))
         seen = remote_scenario(roster.reports, scenario.test, scenario.task, scenario.classes)
         rounded = [Dataset(np.rint(c.x * 16).astype(np.float32), c.y) for c in scenario.clients]
         assert [report.fingerprint for report in roster.reports] == [data.fingerprint for data in rounded]

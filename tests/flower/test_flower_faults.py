@@ -15,6 +15,7 @@ pytest.importorskip("flwr", reason="needs the extra flower")
 from federations import QUICK, digits, outcomes, party
 from flower_fakes import (
     CLOSE,
+    DIGITS,
     SIZES,
     FakeGrid,
     N,
@@ -125,7 +126,7 @@ class TestFaults:
         scenario, grid, trainer = federation(patience=0.0)
         game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer)
         del grid.parties[101]  # gone after it was asked who it is
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario))
+        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
         with UtilityStore(tmp_path / "s.db") as store:
             with pytest.raises(UnavailableError, match=r"client 1 \(client 1\) is not there"):
                 fv.value(game, "exact", store=store)
@@ -166,7 +167,7 @@ class TestFaults:
 
     def test_a_node_that_returns_with_other_data_is_not_taken_back(self) -> None:
         scenario, grid, trainer = federation(patience=0.4)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario))
+        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
         grid.parties[555] = Party(party(scenario.test, slice(20)), None, "client 1", 1)
         del grid.parties[101]
         with pytest.raises(UnavailableError, match="is not there"):
@@ -177,7 +178,7 @@ class TestFaults:
 
     def test_waiting_ends_at_the_deadline(self) -> None:
         scenario, grid, trainer = federation(deadline=0.2, patience=0.2)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario))
+        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
         grid.twists = {i: lambda message, reply: None for i in range(N)}
         began = time.monotonic()
         with pytest.raises(UnavailableError, match=r"client 0 .*client 1 .*client 2"):
@@ -186,7 +187,7 @@ class TestFaults:
 
     def test_a_node_whose_data_changed_refuses(self) -> None:
         scenario, grid, trainer = federation(patience=0.0)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario))
+        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
         grid.parties[102] = Party(party(scenario.test, slice(64)), None, "client 2", 2)
         with pytest.raises(UnavailableError, match="is not what it was when the valuation began"):
             outcomes(trainer, scenario, "mlp", QUICK, [4])
@@ -235,7 +236,7 @@ class TestThoseWhoAnswer:
     def test_values_of_the_rest_are_those_of_their_own_game(self, tmp_path: Path, replicates: int) -> None:
         scenario, grid, trainer = federation(patience=0.0)
         game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer, replicates=replicates)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario))
+        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
         del grid.parties[101]
         with UtilityStore(tmp_path / "s.db") as store:
             with pytest.raises(UnavailableError) as caught:
@@ -257,7 +258,7 @@ class TestThoseWhoAnswer:
 
     def test_further_losses_are_left_out_too_and_nobody_left_is_an_error(self, tmp_path: Path) -> None:
         scenario, grid, trainer = federation(patience=0.0)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario))
+        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
         game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer)
         del grid.parties[102]
         first = UnavailableError("lost", (1,), {1: "is not there"})

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra flower")
 
 from federations import QUICK, digits
-from flower_fakes import SIZES, FakeGrid, N, federation, held_out_parts, parties, remote
+from flower_fakes import DIGITS, SIZES, FakeGrid, N, federation, held_out_parts, parties, remote
 from numpy.typing import NDArray
 
 import fedvalue as fv
@@ -54,7 +54,7 @@ def test_it_goes_unnoticed_by_the_nodes() -> None:
 def test_where_the_nodes_hold_the_test_rows_it_is_refused_before_anything_is_trained() -> None:
     scenario = digits(SIZES)
     grid = FakeGrid(parties(scenario, held_out_parts(scenario, (10, 40, 70))))
-    roster = Roster.gather(grid, N, 5.0)
+    roster = Roster.gather(grid, N, 5.0, DIGITS)
     seen = remote_scenario(roster.reports, None, "classification", 10)
     game = FederatedGame(seen, "mlp", QUICK, metric=top_two, trainer=FlowerTrainer(grid, roster))
     with pytest.raises(InputError, match=r"'top_two' needs the test rows on the server.*built-in metric"):

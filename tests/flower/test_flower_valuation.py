@@ -289,7 +289,7 @@ class TestCommands:
             "from flwr.supercore.task_identity import TaskIdentity as i; i.run_id = i.node_id = i.task_id = 1\n"
             "node = {'data': sys.argv[2], 'partition-id': 1, 'name': 'b'}\n"
             "context = Context(1, 1, node, RecordDict(), {'model': 'mlp'})\n"
-            "content = RecordDict({'config': ConfigRecord({'protocol': int(sys.argv[3])})})\n"
+            "content = RecordDict({'config': ConfigRecord({'protocol': int(sys.argv[3]), 'task': 'classification', 'classes': 10, 'vocabulary': 0})})\n"
             "report = c.app(Message(content, 1, 'query.fedvalue'), context).content['config']\n"
             "print(report['size'], report['position'], report['name'], type(s.app).__name__, 'torch' in sys.modules)"
         )

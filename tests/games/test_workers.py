@@ -154,7 +154,15 @@ LIMITED = {"hangs": 0.5, "spins": 0.5}
 
 
 class TestSameNumbers:
-    @pytest.mark.parametrize("options", [{}, {"chunk": 3}, {"replicates": 2}, {"timeout": 30}], ids=str)
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"replicates": 2},
+            *(pytest.param(o, marks=pytest.mark.slow) for o in ({"chunk": 3}, {"timeout": 30})),
+        ],
+        ids=str,
+    )
     @pytest.mark.parametrize("batch", [True, False])
     def test_jobs_change_no_value(self, batch: bool, options: dict[str, Any]) -> None:
         weights = np.random.default_rng(0).random(5)
@@ -534,7 +542,13 @@ print(fv.value(game, "exact", store="store.db").mean.tolist())
 
 
 class TestEndings:
-    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+    @pytest.mark.parametrize(
+        "how",
+        [
+            *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGINT, signal.SIGTERM)),
+            signal.SIGKILL,
+        ],
+    )
     def test_workers_end_with_their_parent(self, tmp_path: Path, how: signal.Signals) -> None:
         (tmp_path / "script.py").write_text(SCRIPT)
 

@@ -246,6 +246,7 @@ class TestLeastSquares:
         with pytest.raises(InputError, match=r"for regression.*use 'linear'"):
             outcomes(FederatedGame(TWO, "least-squares"), [1])
 
+    @pytest.mark.slow
     def test_sixteen_clients_are_valued_exactly(self) -> None:
         scenario = federation(linear_source(8, 4, 0.5), [20] * 16, test=100)
         phi = fv.value(FederatedGame(scenario, "least-squares", metric="mse"), "exact").mean
@@ -442,6 +443,7 @@ class TestTheoryOfLinearRegression:
         ]
         return np.abs(np.array(greedy) - exact) / exact
 
+    @pytest.mark.slow
     def test_theorem_3_the_error_of_small_coalitions_only(self, short: Array, long: Array) -> None:
         k = np.arange(1, CLIENTS)
         errors = {t: self.truncation(tables) for t, tables in ((30, short), (60, long))}

@@ -41,7 +41,13 @@ class TestAgainstAPlainLoop:
         assert list(MODELS) == TORCH_MODELS
 
     @pytest.mark.parametrize("model", TORCH_MODELS)
-    @pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd", "rate": 0.1}], ids=["adam", "sgd"])
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            pytest.param({}, id="adam"),
+            pytest.param({"optimizer": "sgd", "rate": 0.1}, id="sgd", marks=pytest.mark.slow),
+        ],
+    )
     def test_batched_equals_one_by_one(self, model: str, changes: dict[str, Any]) -> None:
         check_equal_to_loop(model, DATA_OF[model](), rules(**changes))
 
@@ -50,7 +56,9 @@ class TestAgainstAPlainLoop:
         [
             pytest.param({"batch": 50}, id="batch larger than some clients"),
             pytest.param({"batch": 1000}, id="batch larger than all clients"),
-            pytest.param({"batch": 1, "epochs": 1, "optimizer": "sgd"}, id="single samples"),
+            pytest.param(
+                {"batch": 1, "epochs": 1, "optimizer": "sgd"}, id="single samples", marks=pytest.mark.slow
+            ),
             pytest.param({"optimizer": "sgd", "rate": 0.05, "momentum": 0.9}, id="momentum"),
             pytest.param({"algorithm": "fedprox", "mu": 0.5}, id="fedprox adam"),
             pytest.param(

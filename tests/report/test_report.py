@@ -450,12 +450,14 @@ class TestHtml:
         for write in FORMATS.values():
             assert write(first) == write(second)
 
+    @pytest.mark.slow
     def test_a_hundred_clients_stay_below_a_megabyte(self) -> None:
         names = [f"Clinic number {i} of the consortium, department <{i}>" for i in range(100)]
         text = as_html(gather(*sampled(100, names, 461)))
         Page(text)
         assert len(text.encode()) < 1_000_000
 
+    @pytest.mark.slow
     def test_thousand_clients(self) -> None:
         values, known = sampled(1000, [f"c{i}" for i in range(1000)], 60)
         facts = gather(values, known)

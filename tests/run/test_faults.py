@@ -83,7 +83,10 @@ def result(process: subprocess.Popen[str]) -> list[float]:
     return values
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGINT, signal.SIGTERM))],
+)
 def test_a_run_that_was_ended_goes_on_where_it_was(script: Path, how: signal.Signals) -> None:
     """Ended in the middle of an evaluation, twice; then the same again."""
     ended = [5, 13]
@@ -259,6 +262,7 @@ def test_cli_json_to_a_full_disk(table: Path) -> None:
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.slow
 def test_cli_ctrl_c_ends_with_130_and_a_message(tmp_path: Path) -> None:
     table, store = tmp_path / "game.npz", tmp_path / "store.db"
     np.savez(table, utility=np.random.default_rng(0).random(1 << 18))

@@ -220,6 +220,7 @@ def test_a_plan_that_fails_keeps_what_was_trained(tmp_path: Path) -> None:
         assert store.games()[0].outcomes == 3
 
 
+@pytest.mark.slow
 def test_so_does_the_main_job(tmp_path: Path) -> None:
     """In a process of its own: there the folder is not on the path already."""
     (tmp_path / "my_plans.py").write_text(

@@ -262,8 +262,8 @@ def test_what_a_scenario_refuses(changes, message):
 @pytest.mark.parametrize(
     ("name", "shape", "test_rows", "smallest", "largest"),
     [
-        ("mnist", (1, 28, 28), 10_000, 6000, 6000),
-        ("femnist", (1, 28, 28), 10_000, 19, 131),
+        pytest.param("mnist", (1, 28, 28), 10_000, 6000, 6000, marks=pytest.mark.slow),
+        pytest.param("femnist", (1, 28, 28), 10_000, 19, 131, marks=pytest.mark.slow),
         ("adult", (103,), 16_281, 1370, 4140),
         ("sent140", (32,), 9091, 1400, 1800),
     ],
@@ -278,6 +278,7 @@ def test_real_data(name, shape, test_rows, smallest, largest):
 
 
 @real_data
+@pytest.mark.slow
 def test_real_counts():
     s = load_scenario("mnist", data_dir=REAL)
     assert sum(np.bincount(c.y) for c in s.clients).tolist() == [

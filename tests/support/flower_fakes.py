@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedvalue.flower._client import Party, answer
-from fedvalue.flower._reports import ClientReport, remote_scenario
+from fedvalue.flower._reports import ClientReport, kind_of, remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._wire import ARRAYS, CONFIG, to_record
@@ -27,6 +27,7 @@ TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as 
 
 SIZES = (37, 20, 64)
 N = len(SIZES)
+DIGITS = ("classification", 10, 0)  # task, classes and vocabulary
 ALL = (1 << N) - 1
 CLOSE = {"abs": 1e-5, "rel": 1e-5}
 
@@ -123,13 +124,13 @@ class FakeFederation:
 def federation(**options: Any) -> tuple[Scenario, FakeGrid, FlowerTrainer]:
     scenario = digits(SIZES)
     grid = FakeGrid(parties(scenario))
-    roster = Roster.gather(grid, N, 5.0)
+    roster = Roster.gather(grid, N, 5.0, DIGITS)
     return scenario, grid, FlowerTrainer(grid, roster, **{"deadline": 0.3, "patience": 0.3, **options})
 
 
 def remote(scenario: Scenario, grid: FakeGrid) -> tuple[Scenario, Roster]:
     """The scenario as a server sees it that has the test set and no client's data."""
-    roster = Roster.gather(grid, scenario.n, 1.0)
+    roster = Roster.gather(grid, scenario.n, 1.0, kind_of(scenario))
     seen = remote_scenario(roster.reports, scenario.test, scenario.task, scenario.classes)
     return seen, roster
 

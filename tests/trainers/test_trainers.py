@@ -111,8 +111,12 @@ def conforming(backend: str, case: str) -> Conforming:
     return Conforming(backend, case)
 
 
+# One model of each kind locally, and one elsewhere, are tried at once; the rest takes longer.
+QUICKLY = {("local", case) for case in ("mlp", "least squares", "xgboost")} | {
+    ("flower", "linear regression")
+}
 PAIRS = [
-    pytest.param((b, c), id=f"{b}-{c}", marks=[pytest.mark.slow] if b == "ray" else [])
+    pytest.param((b, c), id=f"{b}-{c}", marks=[] if (b, c) in QUICKLY else [pytest.mark.slow])
     for b in BACKENDS
     for c in CASES
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedvalue.coalitions import subset_total
 from fedvalue.estimators._guarantee import guarantee_lines
-from fedvalue.estimators._method import UNSTATED, Method, own_method
+from fedvalue.estimators._method import GUARANTEES, UNSTATED, Method, own_method
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators.baselines import equal, loo
 from fedvalue.estimators.complementary import cc, cc_bernstein, cc_neyman
@@ -22,7 +22,16 @@ from fedvalue.estimators.stratified import stratified_cc, stratified_mc
 from fedvalue.estimators.surrogate import surrogate, surrogate_adaptive
 from fedvalue.values import Values
 
-__all__ = ["ESTIMATORS", "UNSTATED", "Method", "Plan", "guarantee_lines", "own_method", "rest_on"]
+__all__ = [
+    "ESTIMATORS",
+    "GUARANTEES",
+    "UNSTATED",
+    "Method",
+    "Plan",
+    "guarantee_lines",
+    "own_method",
+    "rest_on",
+]
 
 PAPER = "Wei et al., Efficient Data Valuation Approximation in Federated Learning"
 ZHANG = "Zhang et al., Efficient Sampling Approaches to Shapley Value Approximation, SIGMOD 2023"

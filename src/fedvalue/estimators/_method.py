@@ -11,11 +11,11 @@ from fedvalue.errors import MethodError
 from fedvalue.estimators._plan import Plan
 from fedvalue.values import Estimate
 
-__all__ = ["UNSTATED", "Method", "own_method"]
+__all__ = ["GUARANTEES", "UNSTATED", "Method", "own_method"]
 
 UNSTATED = "unstated"
 """The guarantee of a method that says nothing about it."""
-_GUARANTEES = ("exact", "unbiased", "biased", UNSTATED)
+GUARANTEES = ("exact", "unbiased", "biased", UNSTATED)
 
 
 def _any_budget(n: int, options: Mapping[str, Any]) -> int:
@@ -56,9 +56,9 @@ class Method:
             raise MethodError(
                 f"The plan of {self.name!r} must be a generator function, and its minimum a function of (n, options)."
             )
-        if self.guarantee not in _GUARANTEES:
+        if self.guarantee not in GUARANTEES:
             raise MethodError(
-                f"The guarantee of {self.name!r} must be one of {', '.join(_GUARANTEES)}. Got {self.guarantee!r}."
+                f"The guarantee of {self.name!r} must be one of {', '.join(GUARANTEES)}. Got {self.guarantee!r}."
             )
 
     @property

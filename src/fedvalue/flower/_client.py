@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from logging import ERROR
 from typing import Any
 
-import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.common import log
@@ -145,12 +144,8 @@ def _no_collecting() -> Iterator[None]:
 
 def _report(party: Party, config: Mapping[str, Any]) -> ClientReport:
     # As it will be used: what a scenario makes of the arrays has the fingerprint that counts.
-    held_out = party.held_out if party.held_out is not None and len(party.held_out) else None
-    if "task" in config:
-        scenario = _scenario(party, config, QUERY)
-        own, held_out = scenario.clients[0], scenario.test if held_out else None
-    else:
-        own, held_out = _plain(party.train), _plain(held_out) if held_out else None
+    scenario = _scenario(party, config, QUERY)
+    own, held_out = scenario.clients[0], scenario.test if party.held_out else None
     return ClientReport(
         len(own),
         own.fingerprint,
@@ -162,20 +157,11 @@ def _report(party: Party, config: Mapping[str, Any]) -> ClientReport:
     )
 
 
-def _plain(data: Dataset) -> Dataset:
-    """Whole numbers as int64, others as float32: the arrays that a Scenario keeps."""
-    kinds = (np.int64 if array.dtype.kind in "iub" else np.float32 for array in (data.x, data.y))
-    x, y = (np.ascontiguousarray(array, kind) for array, kind in zip((data.x, data.y), kinds, strict=True))
-    return Dataset(x, y)
-
-
 def _scenario(party: Party, config: Mapping[str, Any], kind: str) -> Scenario:
     """The game as this node sees it: itself, measured on what it holds out."""
-    test = party.held_out
-    if kind == EVALUATE and (test is None or not len(test)):
+    if kind == EVALUATE and not party.held_out:
         raise InputError("This node holds no rows out, so it cannot evaluate.")
-    if test is None or not len(test):
-        test = Dataset(party.train.x[:2], party.train.y[:2])
+    test = party.held_out or Dataset(party.train.x[:2], party.train.y[:2])
     task, classes = str(config["task"]), count_in(config, "classes")
     # All nodes train in one unit, which the server says; a node's own targets would give another.
     scale = Scale(float(config.get("target-centre", 0.0)), float(config.get("target-spread", 1.0)))

@@ -187,7 +187,8 @@ class ForeignTrainer(FlowerTrainer):
         self, grid: Grid, app: ForeignApp, clients: int, *, task: str = "classification", **options: Any
     ) -> None:
         nodes = _listed(grid, clients, options.get("patience", 120.0))
-        roster = _NodeRoster(grid, nodes, [], options.get("log", lambda text: None))
+        classes = 2 if task == "classification" else 0
+        roster = _NodeRoster(grid, nodes, [], (task, classes, 0), options.get("log", lambda text: None))
         super().__init__(grid, roster, **options)
         self.app = app
         self.packing = Models(app.config)
@@ -203,9 +204,7 @@ class ForeignTrainer(FlowerTrainer):
             )
         sizes, names = self.packing.sizes, _names(grid, roster.nodes)
         roster.reports = [_report(app.key, sizes[i], i, name) for i, name in enumerate(names)]
-        self.scenario = remote_scenario(
-            roster.reports, None, task, 2 if task == "classification" else 0, name="foreign"
-        )
+        self.scenario = remote_scenario(roster.reports, None, task, classes, name="foreign")
 
     def open_session(
         self, roster: Roster, scenario: Scenario, learner: Learner, training: Training

@@ -30,14 +30,14 @@ class Roster:
         grid: Grid,
         nodes: Sequence[int],
         reports: Sequence[ClientReport],
+        kind: Kind,
         log: Callable[[str], None] = lambda text: None,
-        kind: Kind | None = None,
     ) -> None:
         self.grid = grid
         self.nodes = list(nodes)
         self.reports = list(reports)
-        self.log = log
         self.kind = kind
+        self.log = log
         self.queries = 0  # message rounds spent on asking who is who
         self.rounds = 0  # and those spent on training and evaluating
         self.messages = 0  # of all kinds; each has a node start an app
@@ -49,14 +49,14 @@ class Roster:
         grid: Grid,
         clients: int,
         seconds: float,
+        kind: Kind,
         log: Callable[[str], None] = lambda text: None,
-        kind: Kind | None = None,
     ) -> Roster:
         """Waits until the given number of nodes have said what data they have.
 
         `kind` tells them how a scenario will store their numbers: fingerprints depend on it.
         """
-        roster = cls(grid, [], [], log, kind)
+        roster = cls(grid, [], [], kind, log)
         reports: dict[int, ClientReport] = {}
         refused: dict[int, str] = {}
         complete = math.inf  # when the last of the expected clients answered
@@ -107,7 +107,11 @@ class Roster:
         self.queries += 1
         mailbox, asked = Mailbox(self.grid), list[int]()
         again: dict[int, float] = {}  # node → when it may be asked again; infinite while it need not
-        content = RecordDict({CONFIG: ConfigRecord({"protocol": PROTOCOL, **self._told()})})
+        task, classes, vocabulary = self.kind
+        kind = ConfigRecord(
+            {"protocol": PROTOCOL, "task": task, "classes": classes, "vocabulary": vocabulary}
+        )
+        content = RecordDict({CONFIG: kind})
         ends = time.monotonic() + seconds
         while wanted() and time.monotonic() < ends:
             now = time.monotonic()
@@ -125,11 +129,6 @@ class Roster:
                 yield asked[place], _report(answer)
             if wanted():
                 time.sleep(min(_LOOK_SECONDS, max(0.0, ends - time.monotonic())))
-
-    def _told(self) -> dict[str, str | int]:
-        return (
-            {} if self.kind is None else dict(zip(("task", "classes", "vocabulary"), self.kind, strict=True))
-        )
 
     def check(self, scenario: Scenario) -> None:
         """Refuses a scenario that is not the one the nodes hold."""

@@ -78,7 +78,7 @@ def value_federation(
         )
     kind = task.kind, task.classes, task.vocabulary
     roster = Roster.gather(
-        grid, settings.clients, settings.patience, lambda incident: log(INFO, incident), kind
+        grid, settings.clients, settings.patience, kind, lambda incident: log(INFO, incident)
     )
     test = task.test if settings.evaluate == "server" else None
     scenario = remote_scenario(roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts)

@@ -226,7 +226,7 @@ class FlowerTrainer:
         key = (scenario.fingerprint, learner, training)
         if self._open is None or self._open[0] != key:
             if self.roster is None:
-                self.roster = Roster.gather(self.grid, scenario.n, self.patience, self.log, kind_of(scenario))
+                self.roster = Roster.gather(self.grid, scenario.n, self.patience, kind_of(scenario), self.log)
             self.roster.check(scenario)
             self._open = key, self.open_session(self.roster, scenario, learner, training)
         return self._open[1]

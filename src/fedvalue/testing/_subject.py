@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.coalitions import full_mask
-from fedvalue.estimators import UNSTATED, Method, Plan
+from fedvalue.estimators import GUARANTEES, Method, Plan
 from fedvalue.testing._examiner import Examiner, is_number
 from fedvalue.testing.games import Array, KnownGame, random_table
 from fedvalue.values import Estimate
 
-__all__ = ["WORDS", "Answer", "Run", "Subject", "drive", "look_up"]
+__all__ = ["Answer", "Run", "Subject", "drive", "look_up"]
 
-WORDS = ("exact", "unbiased", "biased", UNSTATED)
 Answer = Callable[[Sequence[int]], Array]
 """Utilities of the coalitions that a plan asked for, in their order."""
 
@@ -203,7 +202,7 @@ class Subject:
         expect = self.examiner.expect
         guarantee, unit, notes = estimate.guarantee, estimate.unit, estimate.notes
         rule = "the guarantee of a run is one of the known words"
-        expect(guarantee in (None, *WORDS), rule, given, f"None or one of {WORDS}", repr(guarantee))
+        expect(guarantee in (None, *GUARANTEES), rule, given, f"None or one of {GUARANTEES}", repr(guarantee))
         expect(unit is None or isinstance(unit, str), "the unit is text", given, "None or text", repr(unit))
         sentences = not isinstance(notes, str) and all(isinstance(note, str) for note in notes)
         expect(sentences, "notes are sentences", given, "a list of texts", repr(notes))

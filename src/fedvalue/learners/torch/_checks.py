@@ -13,6 +13,7 @@ from torch.func import vmap
 
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.learners.torch._linear import StackedLinear
+from fedvalue.learners.torch._random import seeded
 from fedvalue.scenarios import Scenario
 
 __all__ = ["can_be_stacked", "check_module", "make_module"]
@@ -88,8 +89,8 @@ def _check_samples_apart(module: nn.Module, x: Tensor) -> None:
     others = torch.cat([x[:1], x[:1].expand_as(x[1:])])
     found = []
     for samples in (x, others):
-        torch.manual_seed(0)  # dropout is drawn alike
-        found.append(module(samples)[0])
+        with seeded(0):  # dropout is drawn alike
+            found.append(module(samples)[0])
     one, other = found
     if not torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True):
         raise InputError(

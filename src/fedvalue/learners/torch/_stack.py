@@ -28,7 +28,7 @@ from fedvalue.learners.torch._checks import can_be_stacked, check_module, make_m
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._models import MODELS, ModelFactory, PooledConv2d
 from fedvalue.learners.torch._parts import Program, one_thread, side_by_side
-from fedvalue.learners.torch._seeds import SEEDED, seeded_generators
+from fedvalue.learners.torch._random import SEEDED, seeded_generators
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.scenarios import Scenario

@@ -16,6 +16,7 @@ from torch.func import vmap
 from fedvalue.learners.torch._cpu_adam import FusedAdam
 from fedvalue.learners.torch._cuda_graph import StepRunner
 from fedvalue.learners.torch._linear import StackedLinear, column_major
+from fedvalue.learners.torch._random import seeded
 from fedvalue.training import Training
 
 __all__ = ["Batches", "LocalSteps", "TorchStack"]
@@ -113,8 +114,7 @@ class LocalSteps:
         leaves = {name: tensor.clone().requires_grad_() for name, tensor in model.items()}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(batches.seed)  # dropout is drawn alike for every coalition
+        with seeded(batches.seed):  # dropout is drawn alike for every coalition
             for index, weight in zip(batches.index, batches.weight, strict=True):
                 real = weight > 0
                 optimizer.zero_grad(set_to_none=True)
