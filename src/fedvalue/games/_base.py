@@ -13,8 +13,9 @@ from typing import Protocol, runtime_checkable
 from fedvalue.errors import GameError
 from fedvalue.outcome import Outcome
 from fedvalue.training import TraceGames
+from fedvalue.yardsticks import Baseline, Empty
 
-__all__ = ["Game", "Measured", "Priced", "Staged", "Traceable", "client_names"]
+__all__ = ["Game", "Grounded", "Judged", "Measured", "Priced", "Staged", "Traceable", "client_names"]
 
 
 class Game(Protocol):
@@ -53,6 +54,23 @@ class Measured(Protocol):
     def stored_as(self) -> str: ...
     @property
     def retrain(self) -> bool: ...
+
+
+@runtime_checkable
+class Grounded(Protocol):
+    """A game that fixes what coalitions without data are worth by a rule: their outcomes hold it as `empty_as`."""
+
+    @property
+    def empty_as(self) -> str: ...
+    def is_empty(self, mask: int) -> bool: ...
+    def empty_of(self, outcome: Outcome) -> Empty: ...
+
+
+@runtime_checkable
+class Judged(Protocol):
+    """A game that knows what an answer reaches that ignores the data; None where it does not after all."""
+
+    def baseline(self) -> Baseline | None: ...
 
 
 @runtime_checkable

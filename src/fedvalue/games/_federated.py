@@ -10,6 +10,7 @@ import numpy as np
 
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, UtilityError
+from fedvalue.games._empty import EmptyCoalition, EmptyLike
 from fedvalue.learners import make_learner
 from fedvalue.learners.metrics import MetricLike, count_by, measuring
 from fedvalue.outcome import Outcome
@@ -26,6 +27,7 @@ from fedvalue.training import (
     seconds_per_pass_of,
     work_of_all,
 )
+from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = ["FederatedGame"]
 
@@ -41,6 +43,10 @@ class FederatedGame:
     another choice trains nothing again, except a metric of your own that came after the trainings: with
     `retrain` they are made again and get it, without it they are refused. With `replicates` > 1 every training is
     repeated with other random numbers; the utility is the mean.
+
+    `empty` is v(∅), what a coalition without any data is worth. Values are counted from there. "initial": the mean over
+    untrained models; "majority": the best constant answer, by the training rows, measured on the test rows; "chance":
+    guessing; or a number, in the metric that counts. It changes no training.
     """
 
     def __init__(
@@ -53,6 +59,7 @@ class FederatedGame:
         retrain: bool = False,
         trainer: str | Trainer = "local",
         replicates: int = 1,
+        empty: EmptyLike = "initial",
         **trainer_options: Any,
     ) -> None:
         if not isinstance(replicates, (int, np.integer)) or replicates < 1:
@@ -65,6 +72,8 @@ class FederatedGame:
         self._measuring = measuring(self.learner, {self.stored_as: own}) if own else self.learner
         self._tried = own is None
         self.retrain = retrain
+        self._empty = EmptyCoalition(empty, scenario, self._counted)
+        self._without_data = sum(1 << i for i, data in enumerate(scenario.clients) if not len(data))
         self.trainer = make_trainer(trainer, **trainer_options)
         self.replicates = replicates
         self.n = scenario.n
@@ -88,6 +97,30 @@ class FederatedGame:
         """The name under which outcomes hold the metric: with a fingerprint, where it is the user's own."""
         return self._counted.stored_as
 
+    @property
+    def empty(self) -> str:
+        """The rule by which v(∅) is fixed; a number as =0.5."""
+        return self._empty.rule
+
+    @property
+    def empty_as(self) -> str:
+        """The name under which outcomes of coalitions without data hold what they are worth."""
+        return self._empty.stored_as
+
+    def is_empty(self, mask: int) -> bool:
+        """Whether nobody in the coalition has data."""
+        return not mask & ~self._without_data
+
+    def empty_of(self, outcome: Outcome) -> Empty:
+        """How v(∅) was fixed, from the outcome of a coalition without data."""
+        return self._empty.described(outcome)
+
+    def baseline(self) -> Baseline | None:
+        """What the best answer reaches that ignores the features; None where the test rows are elsewhere."""
+        from fedvalue.learners._answers import baseline_of  # needs torch
+
+        return baseline_of(self.scenario, self._counted)
+
     def follow(self, on_stage: Callable[[str], None]) -> None:
         """Has the trainer say what it is doing, where it can: progress between finished coalitions."""
         if isinstance(self.trainer, Staged):
@@ -96,7 +129,8 @@ class FederatedGame:
     def exact_cost(self, seconds: Mapping[int, float]) -> tuple[int, float | None]:
         """Trainings for exact values, and their seconds, extrapolated from those of some coalitions."""
         everything = work_of_all(self.scenario, self.training)
-        speed = seconds_per_pass_of(self.scenario, self.training, seconds)
+        trained = {mask: took for mask, took in seconds.items() if not self.is_empty(mask)}
+        speed = seconds_per_pass_of(self.scenario, self.training, trained)
         return everything.trained * self.replicates, None if speed is None else speed * everything.passes
 
     def description(self) -> dict[str, Any]:
@@ -110,8 +144,8 @@ class FederatedGame:
         }
 
     def utility(self, outcome: Outcome) -> float:
-        """The metric that counts, negated where lower is better."""
-        value = outcome.metrics.get(self.stored_as)
+        """The metric that counts, negated where lower is better; of a coalition without data as `empty` has it."""
+        value = outcome.metrics.get(self.empty_as, outcome.metrics.get(self.stored_as))
         if value is None:
             raise InputError(
                 f"The metric {self.metric!r} is not among those of this game: {', '.join(outcome.metrics)}."
@@ -129,7 +163,7 @@ class FederatedGame:
         diverged: list[int] = []
         for mask, outcome in self.trainer.train(self.scenario, self._measuring, training, masks):
             if all(math.isfinite(value) for value in outcome.metrics.values()):
-                yield mask, outcome
+                yield mask, self._empty.added_to(outcome) if self.is_empty(mask) else outcome
             else:
                 diverged.append(mask)
         if diverged:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fedvalue._checks import did_you_mean
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
+from fedvalue.games import EmptyLike
 from fedvalue.learners.metrics import MetricLike
 from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run
 from fedvalue.run._methods import MethodLike, as_method
@@ -38,9 +39,9 @@ class Job:
 
     `scenario` is a name with `clients`, `partition`, `samples`, `data_dir`, `label` and `scenario_options`, or a
     Scenario of your own. `model` is a name, package.module:factory, a function that makes an `nn.Module`, or a
-    learner. `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own,
+    learner; `model_options` are those of a named one. `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own,
     with `options`. `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that
-    lack it are made again. `memory` is a number of bytes or a text such as 4GB. `address` to `gpus_per_task` go with
+    lack it are made again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text such as 4GB. `address` to `gpus_per_task` go with
     `backend="ray"`. `store` keeps every training; with `out`, a folder, it is store.db in there, beside the values,
     the record of the run and its report.
 
@@ -58,6 +59,7 @@ class Job:
     data_dir: str | PathLike[str] | None = None
     label: str | None = None
     model: str | Learner | Callable[..., Any] | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
     epochs: int | None = None
     batch: int | None = None
@@ -69,6 +71,7 @@ class Job:
     metric: MetricLike | None = None
     retrain: bool = False
     replicates: int = 1
+    empty: EmptyLike = "initial"
     method: MethodLike = "surrogate"
     budget: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -164,6 +167,7 @@ class Job:
             "stored_as": game.stored_as,
             "higher_is_better": game.higher_is_better,
             "replicates": game.replicates,
+            "empty": game.empty.removeprefix("="),
             "method": method.name,
             "plan": fingerprint(method.function)[0][:24]
             if ESTIMATORS.get(method.name) is not method

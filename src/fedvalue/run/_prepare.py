@@ -85,6 +85,7 @@ def prepare(job: Job) -> Prepared:
         metric=job.metric,
         retrain=job.retrain,
         replicates=job.replicates,
+        empty=job.empty,
         trainer=job.backend,
         device=device if local else job.device,
         memory=memory,

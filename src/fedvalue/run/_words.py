@@ -52,7 +52,7 @@ def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | N
     lines = []
     if values.utility_of_all is not None and values.utility_of_none is not None:
         lines.append(
-            f"All clients together: {values.metric} {values.sign * values.utility_of_all:.4f}; untrained model: "
+            f"All clients together: {values.metric} {values.sign * values.utility_of_all:.4f}; {values.empty_label}: "
             f"{values.sign * values.utility_of_none:.4f}. An equal split would give each {values.equal_split:+.4f}."
         )
     if values.other_unit:

@@ -24,6 +24,7 @@ from fedvalue.training import (
     first_round,
     later_rounds,
     measured,
+    measured_untrained,
     need_updates,
     not_measured,
     recorded_rounds,
@@ -81,14 +82,14 @@ class LocalTrainer:
             asked.setdefault(trained, []).append(mask)
         failed: dict[int, UtilityError] = {}
         if 0 in asked:
-            yield from _outcomes(session, [0], session.initial(), asked, began, failed)
+            yield from _outcomes(session, measured_untrained(session), asked, began, failed)
             began = time.perf_counter()
         needed = [mask for mask in asked if mask]
         opened.train_first(sorted({i for mask in needed for i in members(mask)}))
         for wave in waves(needed, session.rows):
             first, rows = opened.first, opened.rows
             models = later_rounds(session, scenario, training.rounds, wave, first, rows, self.stage)
-            yield from _outcomes(session, wave, models, asked, began, failed)
+            yield from _outcomes(session, measured(session, models, wave), asked, began, failed)
             began = time.perf_counter()
         if failed:
             raise not_measured(scenario, failed)
@@ -160,15 +161,14 @@ def _devices() -> dict[str, int]:
 
 def _outcomes(
     session: Session,
-    wave: Sequence[int],
-    models: Stack,
+    result: tuple[dict[int, dict[str, float]], dict[int, UtilityError]],
     asked: dict[int, list[int]],
     began: float,
     failed: dict[int, UtilityError],
 ) -> Iterator[tuple[int, Outcome]]:
-    found, reasons = measured(session, models, wave)
+    found, reasons = result
     failed |= {same: reason for mask, reason in reasons.items() for same in asked[mask]}
-    seconds = (time.perf_counter() - began) / len(wave)
+    seconds = (time.perf_counter() - began) / (len(found) + len(reasons))
     for mask, metrics in found.items():
         for same in asked[mask]:
             yield same, Outcome(metrics, seconds / len(asked[mask]), "local", session.device)

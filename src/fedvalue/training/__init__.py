@@ -12,11 +12,12 @@ from fedvalue.training._fedavg import (
     recorded_rounds,
     waves,
 )
-from fedvalue.training._measure import measured, not_measured
+from fedvalue.training._measure import UNTRAINED_MODELS, measured, measured_untrained, not_measured
 from fedvalue.training._rules import Training
 from fedvalue.training._session import (
     AveragingSession,
     Doubtful,
+    Drawing,
     Learner,
     Session,
     Stack,
@@ -26,8 +27,10 @@ from fedvalue.training._session import (
 from fedvalue.training._traces import Trace, TraceGames, need_updates
 
 __all__ = [
+    "UNTRAINED_MODELS",
     "AveragingSession",
     "Doubtful",
+    "Drawing",
     "Learner",
     "Session",
     "Stack",
@@ -42,6 +45,7 @@ __all__ = [
     "first_round",
     "later_rounds",
     "measured",
+    "measured_untrained",
     "need_updates",
     "not_measured",
     "passes_of",

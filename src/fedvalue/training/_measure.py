@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from fedvalue.coalitions import members
 from fedvalue.errors import UnavailableError, UtilityError
+from fedvalue.outcome import DRAWN, empty_metric
 from fedvalue.scenarios import Scenario
-from fedvalue.training._session import Session, Stack
+from fedvalue.training._session import Drawing, Session, Stack
 
-__all__ = ["measured", "not_measured"]
+__all__ = ["UNTRAINED_MODELS", "measured", "measured_untrained", "not_measured"]
 
+UNTRAINED_MODELS = 64
+_DRAWN_AT_ONCE = 16
 _NAMED = 8
 
 
@@ -32,6 +36,30 @@ def measured(
         found |= metrics
         failed |= reasons
     return found, failed
+
+
+def measured_untrained(
+    session: Session, models: int = UNTRAINED_MODELS
+) -> tuple[dict[int, dict[str, float]], dict[int, UtilityError]]:
+    """What `measured` gives for ∅: the metrics of the model that every coalition starts from, and their means over
+    untrained models that have nothing to do with the seed of the training. What one of them reaches is luck, and every
+    value is counted from there. Where the initial model is not random, the one is all there is.
+    """
+    rows: list[dict[str, float]] = []
+    seeds = [None, *range(models)] if isinstance(session, Drawing) else [None]
+    for start in range(0, len(seeds), _DRAWN_AT_ONCE):
+        some = seeds[start : start + _DRAWN_AT_ONCE]
+        stack = session.drawn(some) if isinstance(session, Drawing) else session.initial()
+        found, failed = measured(session, stack, range(len(some)))
+        if failed:
+            return {}, {0: next(iter(failed.values()))}
+        rows += [found[row] for row in range(len(some))]
+        if all(row == rows[0] for row in rows):
+            rows = rows[:1]
+            break
+    own, drawn = rows[0], rows[1:] or rows
+    means = {empty_metric(name, "initial"): math.fsum(row[name] for row in drawn) / len(drawn) for name in own}
+    return {0: {**own, **means, DRAWN: float(len(drawn))}}, {}
 
 
 def not_measured(scenario: Scenario, failed: Mapping[int, UtilityError]) -> UtilityError:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedvalue.scenarios import Scenario
 from fedvalue.training._rules import Training
 
-__all__ = ["AveragingSession", "Doubtful", "Learner", "Session", "Stack", "StartingLearner", "Weighed"]
+__all__ = ["AveragingSession", "Doubtful", "Drawing", "Learner", "Session", "Stack", "StartingLearner", "Weighed"]
 
 Stack: TypeAlias = Any
 """Some models, in rows. Only the session that made a stack knows what is in it."""
@@ -78,6 +78,15 @@ class Doubtful(Protocol):
 
     @property
     def doubts(self) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A session whose models begin at random: it can draw further ones."""
+
+    def drawn(self, seeds: Sequence[int | None]) -> Stack:
+        """Untrained models, a row for each seed; None is the one that every coalition starts from."""
+        ...
 
 
 @runtime_checkable

@@ -117,6 +117,7 @@ class TorchSession:
         self.training = training
         self.device = device
         self.own_metrics = learner.own_metrics
+        self.learner = learner
         self.module = learner.module(scenario, training.seed).to(device)
         self.buffers = dict(self.module.named_buffers())
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
@@ -143,9 +144,18 @@ class TorchSession:
         return rows * held + min(rows, self.chunk) * trained
 
     def initial(self) -> TorchStack:
+        return self.drawn([None])
+
+    def drawn(self, seeds: Sequence[int | None]) -> TorchStack:
         # Parameters that the user has frozen are part of the module, like buffers.
-        trained = ((name, p) for name, p in self.module.named_parameters() if p.requires_grad)
-        return {name: p.detach().clone().unsqueeze(0) for name, p in trained}
+        trained = [name for name, p in self.module.named_parameters() if p.requires_grad]
+        rows: dict[str, list[Tensor]] = {name: [] for name in trained}
+        for seed in seeds:
+            module = self.module if seed is None else self.learner.module(self.scenario, seed)
+            parameters = dict(module.named_parameters())
+            for name in trained:
+                rows[name].append(parameters[name].detach().to(self.device))
+        return {name: torch.stack(tensors) for name, tensors in rows.items()}
 
     def take(self, stack: TorchStack, rows: Sequence[int]) -> TorchStack:
         index = torch.as_tensor(rows, dtype=torch.long, device=self.device)
