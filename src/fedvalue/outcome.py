@@ -6,7 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["DRAWN", "UTILITY", "Outcome", "empty_metric", "empty_rule", "of_model", "own_metric", "plain_metric"]
+__all__ = [
+    "DRAWN",
+    "UTILITY",
+    "Outcome",
+    "empty_metric",
+    "empty_rule",
+    "of_model",
+    "own_metric",
+    "plain_metric",
+]
 
 UTILITY = "utility"
 """Name of the metric of a game that has only one."""

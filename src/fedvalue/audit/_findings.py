@@ -8,7 +8,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedvalue.audit._evidence import Comparison, Finding, compare_steps, compare_swaps, compare_without, gap, learned
+from fedvalue.audit._evidence import (
+    Comparison,
+    Finding,
+    compare_steps,
+    compare_swaps,
+    compare_without,
+    gap,
+    learned,
+)
 from fedvalue.audit._known import Known
 from fedvalue.audit._noise import spread_of_values, value_weights, without_one
 from fedvalue.audit._tests import (

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from fedvalue._extras import need
 from fedvalue.errors import InputError
 from fedvalue.learners.metrics import Counted
 from fedvalue.outcome import DRAWN, Outcome, empty_metric
@@ -77,7 +78,8 @@ def _told(
         return "untrained model", {}
     if number is not None:
         return "no clients, as chosen", {counted.stored_as: number}
-    from fedvalue.learners._answers import chance_metrics, majority_label, majority_metrics
+    need("torch", f"empty={rule!r}")
+    from fedvalue.learners.answers import chance_metrics, majority_label, majority_metrics
 
     if rule == "chance":
         return "guessing", chance_metrics(scenario)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedvalue._extras import is_installed
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.games._empty import EmptyCoalition, EmptyLike
@@ -117,7 +118,9 @@ class FederatedGame:
 
     def baseline(self) -> Baseline | None:
         """What the best answer reaches that ignores the features; None where the test rows are elsewhere."""
-        from fedvalue.learners._answers import baseline_of  # needs torch
+        if not is_installed("torch"):  # a learner of one's own may do without
+            return None
+        from fedvalue.learners.answers import baseline_of
 
         return baseline_of(self.scenario, self._counted)
 
@@ -171,7 +174,7 @@ class FederatedGame:
             raise UtilityError(
                 f"The training of coalition {who} ({', '.join(self.names[i] for i in who[:8])}) diverged: its "
                 f"model gives numbers that are not finite ({len(diverged)} of {len(masks)} coalitions did). "
-                "They were not stored; lower the rate and run again.",
+                "They were not stored; lower the rate (of xgboost: eta, or raise l2) and run again.",
                 who,
             )
 

@@ -120,7 +120,9 @@ def payout(
     least = _least(min_share, values.n)
     _check(values, currency)
     if values.warning and not anyway:
-        raise InputError(f"{values.warning} To share the pot out by these values all the same: anyway=True (--anyway).")
+        raise InputError(
+            f"{values.warning} To share the pot out by these values all the same: anyway=True (--anyway)."
+        )
     firm = stability(values, chosen, float(least), draws)
     lines = _lines(values, chosen, least, steps, exact_step, firm)
     said = (

@@ -43,7 +43,8 @@ def measured_untrained(
 ) -> tuple[dict[int, dict[str, float]], dict[int, UtilityError]]:
     """What `measured` gives for ∅: the metrics of the model that every coalition starts from, and their means over
     untrained models that have nothing to do with the seed of the training. What one of them reaches is luck, and every
-    value is counted from there. Where the initial model is not random, the one is all there is.
+    value is counted from there. Where the initial model is not random, the one is all there is. A model on which a metric
+    of one's own fails is left out of the means.
     """
     rows: list[dict[str, float]] = []
     seeds = [None, *range(models)] if isinstance(session, Drawing) else [None]
@@ -51,14 +52,16 @@ def measured_untrained(
         some = seeds[start : start + _DRAWN_AT_ONCE]
         stack = session.drawn(some) if isinstance(session, Drawing) else session.initial()
         found, failed = measured(session, stack, range(len(some)))
-        if failed:
-            return {}, {0: next(iter(failed.values()))}
-        rows += [found[row] for row in range(len(some))]
+        if start == 0 and 0 in failed:
+            return {}, {0: failed[0]}
+        rows += found.values()
         if all(row == rows[0] for row in rows):
             rows = rows[:1]
             break
     own, drawn = rows[0], rows[1:] or rows
-    means = {empty_metric(name, "initial"): math.fsum(row[name] for row in drawn) / len(drawn) for name in own}
+    means = {
+        empty_metric(name, "initial"): math.fsum(row[name] for row in drawn) / len(drawn) for name in own
+    }
     return {0: {**own, **means, DRAWN: float(len(drawn))}}, {}
 
 

@@ -42,7 +42,9 @@ def majority_metrics(scenario: Scenario, own: Mapping[str, Metric]) -> dict[str,
 def chance_metrics(scenario: Scenario) -> dict[str, float]:
     """Built-in metrics of guessing all classes equally often; where the test rows are elsewhere, not all of them."""
     if scenario.task != CLASSIFICATION:
-        raise InputError("Guessing needs classes, and this is a regression. Choose initial, majority or a number.")
+        raise InputError(
+            "Guessing needs classes, and this is a regression. Choose initial, majority or a number."
+        )
     found = _guessed(scenario.classes, len(scenario.test), scenario.test.y if scenario.test.here else None)
     for part, rows in scenario.test_parts.items() if scenario.test.here else ():
         of_part = _guessed(scenario.classes, len(rows), scenario.test.y[rows])
@@ -125,12 +127,12 @@ def _constant_metrics(
     mean, median = float(np.mean(seen, dtype=np.float64)), float(np.median(seen))
     found = _scored(scenario, np.full((rows, 1), mean), own)
     of_median = _scored(scenario, np.full((rows, 1), median), {})
-    return found | {name: number for name, number in of_median.items() if name.rpartition("/")[2] == _ABSOLUTE}
+    return found | {
+        name: number for name, number in of_median.items() if name.rpartition("/")[2] == _ABSOLUTE
+    }
 
 
-def _scored(
-    scenario: Scenario, outputs: NDArray[np.float64], own: Mapping[str, Metric]
-) -> dict[str, float]:
+def _scored(scenario: Scenario, outputs: NDArray[np.float64], own: Mapping[str, Metric]) -> dict[str, float]:
     parts = {name: torch.from_numpy(rows) for name, rows in scenario.test_parts.items()}
     targets = torch.from_numpy(np.asarray(scenario.test.y))
     return scores(torch.from_numpy(outputs)[None], targets, scenario.task, parts, own)[0]
