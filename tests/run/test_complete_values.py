@@ -21,7 +21,7 @@ def _one_thread(one_thread: None) -> None:
 
 def federated(metric: str = "accuracy", replicates: int = 1) -> fv.FederatedGame:
     scenario = fv.load_scenario("digits", clients=4, partition="free-riders", samples=20)
-    rules = fv.Training(rounds=1, epochs=1, batch=16)
+    rules = fv.Training(rounds=2, epochs=4, batch=16, rate=0.01)
     return fv.FederatedGame(scenario, "linear", rules, metric=metric, replicates=replicates)
 
 
@@ -37,7 +37,7 @@ def test_a_federated_game_then_audit_and_report(metric: str, tmp_path: Path) -> 
     assert (values.utility_of_all < 0) is (metric == "loss")  # a utility: the loss negated
     found = fv.audit(values, store=store)
     assert any(finding.kind == "no contribution" for finding in found.findings)
-    page = fv.report(values, tmp_path / "page.html", store=store, pot=1000, currency="EUR", anyway=True)
+    page = fv.report(values, tmp_path / "page.html", store=store, pot=1000, currency="EUR")
     text = page.read_text(encoding="utf-8")
     assert f"the {metric} goes from " in text
     with fv.UtilityStore(store) as opened:
