@@ -55,7 +55,8 @@ def run(*args: object) -> Result:
 def output(*args: object) -> str:
     found = run(*args)
     assert found.exit_code == 0, found.output
-    assert found.stderr == ""
+    # So small a training may learn nothing, which is said.
+    assert not [line for line in found.stderr.splitlines() if not line.startswith("Warning: The ")]
     return found.stdout
 
 
@@ -78,9 +79,9 @@ def command(*args: object) -> list[str]:
 
 
 def test_a_run_from_the_data_to_the_values() -> None:
-    lines = output(*SMALL, "--budget", "7").splitlines()
+    lines = output(*SMALL, "--rounds", "4", "--epochs", "4", "--budget", "7").splitlines()
     assert lines[0] == "digits, partition size: 3 clients, 60 rows to train on, 449 to test on."
-    assert lines[1].startswith("mlp, fedavg with 1 round × 1 epochs, batch 32, adam, rate 0.01, seed 0, on ")
+    assert lines[1].startswith("mlp, fedavg with 4 rounds × 4 epochs, batch 32, adam, rate 0.01, seed 0, on ")
     assert [line.split()[0] for line in lines[5:8]] == ["client-0", "client-1", "client-2"]
     text = "\n".join(lines[8:])
     assert re.search(r"All clients together: accuracy 0\.\d{4}; untrained model: 0\.\d{4}\.", text)
@@ -352,7 +353,8 @@ def test_a_folder_of_files() -> None:
     args = ("--scenario", "files", "--data-dir", "wards", "--rounds", "1", "--exact")
     text = output(*args, "--label", "outcome")
     assert "files, partition file: 3 clients, 90 rows to train on, 30 to test on." in text
-    assert [line.split()[0] for line in text.splitlines()[5:8]] == ["aachen", "bonn", "cologne"]
+    lines = [line.split()[0] for line in text.splitlines() if line[:1].islower()]
+    assert lines[3:6] == ["aachen", "bonn", "cologne"]
     assert "'outcom'" in failure(*args, "--label", "outcom")
 
 

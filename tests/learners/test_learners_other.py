@@ -341,7 +341,7 @@ class TestXGBoost:
         from fedvalue.learners.xgboost_bagging import XGBoostBagging
 
         wild = XGBoostBagging(eta=1.0, l2=0.0, min_child_weight=0.0, depth=12, trees=50)
-        with pytest.raises(UtilityError, match="diverged.*of xgboost: eta, or raise l2"):
+        with pytest.raises(UtilityError, match=r"diverged.*of xgboost: eta, or raise l2"):
             list(FederatedGame(FOUR, wild).evaluate([7]))
 
     @pytest.mark.parametrize(
@@ -387,7 +387,10 @@ class TestXGBoost:
         else:
             assert found["mse"] == pytest.approx(mean_squared_error(scenario.test.y, predicted), rel=1e-5)
 
-    @pytest.mark.parametrize("options", [{"depth": 0}, {"eta": 0.0}, {"subsample": 1.5}, {"l2": -1.0}, {"trees": 2.5}, {"eta": "fast"}])
+    @pytest.mark.parametrize(
+        "options",
+        [{"depth": 0}, {"eta": 0.0}, {"subsample": 1.5}, {"l2": -1.0}, {"trees": 2.5}, {"eta": "fast"}],
+    )
     def test_impossible_options_are_refused(self, options: dict[str, Any], scenario: Scenario) -> None:
         with pytest.raises(InputError, match="must"):
             self.grown(scenario, 1, **options)
@@ -397,11 +400,16 @@ class TestXGBoost:
 
         assert make_learner("xgboost").identity() == XGBoostBagging().identity()
         assert XGBoostBagging(eta=0.1).identity() != XGBoostBagging().identity()
-        assert make_learner("xgboost", trees=2, depth=3).identity() == XGBoostBagging(trees=2, depth=3).identity()
-        assert "joined" in XGBoostBagging().identity()  # stores of trees that were added up in full are of another game
+        assert (
+            make_learner("xgboost", trees=2, depth=3).identity()
+            == XGBoostBagging(trees=2, depth=3).identity()
+        )
+        assert (
+            "joined" in XGBoostBagging().identity()
+        )  # stores of trees that were added up in full are of another game
 
     def test_an_unknown_option_of_a_model_is_refused(self) -> None:
-        with pytest.raises(InputError, match="no option 'dept'. Did you mean 'depth'"):
+        with pytest.raises(InputError, match=r"no option 'dept'\. Did you mean 'depth'"):
             make_learner("xgboost", dept=3)
         with pytest.raises(InputError, match="only models by name have options"):
             make_learner(lambda scenario: None, depth=3)

@@ -158,8 +158,8 @@ class TestRefusals:
     def test_nothing_is_written_for_what_cannot_be(
         self, options: dict[str, Any], message: str, tmp_path: Path, trainings: list[int]
     ) -> None:
+        rules = {} if options.get("model") == "xgboost" else SMALL
         with pytest.raises(fv.InputError, match=message):
-            rules = {} if options.get("model") == "xgboost" else SMALL
             fv.run("digits", **{"samples": 24, **rules, **options}, out=tmp_path / "run")
         assert trainings == []
         assert not (tmp_path / "run").exists()

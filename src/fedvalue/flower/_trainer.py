@@ -52,7 +52,6 @@ from fedvalue.training import (
 __all__ = ["FlowerTrainer"]
 
 _ATTEMPTS = 3  # at coalitions whose clients failed and answer again
-_UNTRAINED_AT_NODES = 15  # and the one that trainings start from: one message
 _MEMORY = 1 << 30  # bytes for models on the server, where nothing else is said
 _Ended = tuple[list[int], Stack]  # coalitions and their final models
 
@@ -175,10 +174,11 @@ class FlowerTrainer:
     def _untrained(
         self, session: FlowerSession, began: float, failed: dict[int, UtilityError]
     ) -> Iterator[tuple[int, Outcome]]:
-        """∅, as in one process; where nodes measure, with as many models as go there at once."""
-        models = UNTRAINED_MODELS if session.measure is None else _UNTRAINED_AT_NODES
+        """∅, as in one process; where nodes measure, in one message round."""
         try:
-            found, reasons = measured_untrained(session, models)
+            found, reasons = measured_untrained(
+                session, *([] if session.measure is None else [UNTRAINED_MODELS + 1])
+            )
         except UnavailableError:
             return
         failed.update(reasons)

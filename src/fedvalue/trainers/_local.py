@@ -16,6 +16,7 @@ from fedvalue.scenarios import Scenario
 from fedvalue.training import (
     AveragingSession,
     Learner,
+    Ruled,
     Session,
     Stack,
     Trace,
@@ -121,7 +122,7 @@ class LocalTrainer:
 def make_one_step(scenario: Scenario, learner: Learner, training: Training, device: str) -> None:
     """A training as small as can be, after which others take their usual time."""
     client = next(i for i, data in enumerate(scenario.clients) if len(data))
-    rules = replace(training, rounds=2, epochs=1)
+    rules = replace(training, rounds=2, epochs=training.epochs if isinstance(learner, Ruled) else 1)
     plain = measuring(learner, {})  # so few rows say nothing about metrics of one's own
     for _ in LocalTrainer(device).train(scenario.thinned(training.batch), plain, rules, [1 << client]):
         pass

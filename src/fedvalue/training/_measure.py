@@ -14,7 +14,6 @@ from fedvalue.training._session import Drawing, Session, Stack
 __all__ = ["UNTRAINED_MODELS", "measured", "measured_untrained", "not_measured"]
 
 UNTRAINED_MODELS = 64
-_DRAWN_AT_ONCE = 16
 _NAMED = 8
 
 
@@ -39,7 +38,7 @@ def measured(
 
 
 def measured_untrained(
-    session: Session, models: int = UNTRAINED_MODELS
+    session: Session, at_once: int = 16
 ) -> tuple[dict[int, dict[str, float]], dict[int, UtilityError]]:
     """What `measured` gives for ∅: the metrics of the model that every coalition starts from, and their means over
     untrained models that have nothing to do with the seed of the training. What one of them reaches is luck, and every
@@ -47,9 +46,9 @@ def measured_untrained(
     of one's own fails is left out of the means.
     """
     rows: list[dict[str, float]] = []
-    seeds = [None, *range(models)] if isinstance(session, Drawing) else [None]
-    for start in range(0, len(seeds), _DRAWN_AT_ONCE):
-        some = seeds[start : start + _DRAWN_AT_ONCE]
+    seeds = [None, *range(UNTRAINED_MODELS)] if isinstance(session, Drawing) else [None]
+    for start in range(0, len(seeds), at_once):
+        some = seeds[start : start + at_once]
         stack = session.drawn(some) if isinstance(session, Drawing) else session.initial()
         found, failed = measured(session, stack, range(len(some)))
         if start == 0 and 0 in failed:

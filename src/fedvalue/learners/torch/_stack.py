@@ -96,10 +96,19 @@ class TorchLearner:
 
     def module(self, scenario: Scenario, seed: int) -> nn.Module:
         """The initial model: the same for a seed, whatever was drawn before."""
-        factory = MODELS[self.model] if isinstance(self.model, str) else self.model
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return check_module(make_module(factory, scenario), scenario)
+            return check_module(make_module(self._factory, scenario), scenario)
+
+    def another(self, scenario: Scenario, seed: int) -> nn.Module:
+        """One more such model, which needs no checks; seeding every device there is would take longer than making it."""
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            return make_module(self._factory, scenario)
+
+    @property
+    def _factory(self) -> ModelFactory:
+        return MODELS[self.model] if isinstance(self.model, str) else self.model
 
 
 class TorchSession:
@@ -151,7 +160,7 @@ class TorchSession:
         trained = [name for name, p in self.module.named_parameters() if p.requires_grad]
         rows: dict[str, list[Tensor]] = {name: [] for name in trained}
         for seed in seeds:
-            module = self.module if seed is None else self.learner.module(self.scenario, seed)
+            module = self.module if seed is None else self.learner.another(self.scenario, seed)
             parameters = dict(module.named_parameters())
             for name in trained:
                 rows[name].append(parameters[name].detach().to(self.device))
