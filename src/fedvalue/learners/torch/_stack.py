@@ -104,7 +104,8 @@ class TorchLearner:
         """One more such model, which needs no checks; seeding every device there is would take longer than making it."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            return make_module(self._factory, scenario)
+            module: nn.Module = make_module(self._factory, scenario)
+            return module
 
     @property
     def _factory(self) -> ModelFactory:
