@@ -14,10 +14,10 @@ from fedvalue.errors import InputError, UtilityError
 from fedvalue.games._empty import EmptyCoalition, EmptyLike
 from fedvalue.learners import make_learner
 from fedvalue.learners.metrics import MetricLike, count_by, measuring
-from fedvalue.outcome import Outcome
+from fedvalue.outcome import Outcome, empty_rule
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
-from fedvalue.trainers import Staged, Trainer, make_trainer
+from fedvalue.trainers import LocalTrainer, Staged, Trainer, make_trainer
 from fedvalue.training import (
     Doubtful,
     Learner,
@@ -166,7 +166,7 @@ class FederatedGame:
         diverged: list[int] = []
         for mask, outcome in self.trainer.train(self.scenario, self._measuring, training, masks):
             if all(math.isfinite(value) for value in outcome.metrics.values()):
-                yield mask, self._empty.added_to(outcome) if self.is_empty(mask) else outcome
+                yield mask, self._empty.added_to(self._drawn(outcome)) if self.is_empty(mask) else outcome
             else:
                 diverged.append(mask)
         if diverged:
@@ -177,6 +177,14 @@ class FederatedGame:
                 "They were not stored; lower the rate (of xgboost: eta, or raise l2) and run again.",
                 who,
             )
+
+    def _drawn(self, outcome: Outcome) -> Outcome:
+        """The outcome of ∅ with the mean of untrained models, also from a trainer that knows only one of them."""
+        if self.empty != "initial" or self.empty_as in outcome.metrics or not self.scenario.test.here:
+            return outcome
+        here = LocalTrainer("cpu").train(self.scenario, self._measuring, self.training, [0])
+        means = {n: number for _, local in here for n, number in local.metrics.items() if empty_rule(n)}
+        return outcome._replace(metrics={**outcome.metrics, **means})
 
     def trace(self) -> Trace:
         """One recorded run of all clients, for the gradient methods."""
