@@ -6,7 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["LARGEST", "UTILITY", "Outcome", "own_metric", "plain_metric"]
+__all__ = [
+    "DRAWN",
+    "LARGEST",
+    "UTILITY",
+    "Outcome",
+    "empty_metric",
+    "empty_rule",
+    "of_model",
+    "own_metric",
+    "plain_metric",
+]
 
 UTILITY = "utility"
 """Name of the metric of a game that has only one."""
@@ -14,6 +24,10 @@ UTILITY = "utility"
 LARGEST = 1e100
 """No metric is larger: sums and squares of metrics stay finite."""
 
+DRAWN = "models|initial"
+"""Under this name the outcome of ∅ says how many untrained models its means are of."""
+
+_EMPTY = re.compile(r"\|(initial|chance|majority|=[-+.0-9e]+)\Z")
 _DIGITS = 8
 _FINGERPRINT = re.compile(rf"#[0-9a-f]{{{_DIGITS}}}\Z")
 
@@ -34,6 +48,33 @@ def plain_metric(stored_as: str) -> str:
     ('profit', 'late/accuracy')
     """
     return _FINGERPRINT.sub("", stored_as)
+
+
+def empty_metric(stored_as: str, rule: str) -> str:
+    """What outcomes of coalitions without data call a metric of theirs as fixed by a rule.
+
+    Every rule has a name of its own, beside the metric of the model that training starts from: a store that was
+    written under one rule never answers for another.
+
+    >>> empty_metric("accuracy", "majority"), empty_metric("loss", "=0.7")
+    ('accuracy|majority', 'loss|=0.7')
+    """
+    return f"{stored_as}|{rule}"
+
+
+def empty_rule(stored_as: str) -> str | None:
+    """The rule in such a name; None for any other metric.
+
+    >>> empty_rule("accuracy|majority"), empty_rule("accuracy")
+    ('majority', None)
+    """
+    found = _EMPTY.search(stored_as)
+    return found[1] if found else None
+
+
+def of_model(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics of a model itself, without what a rule says about coalitions without data."""
+    return {name: number for name, number in metrics.items() if empty_rule(name) is None}
 
 
 class Outcome(NamedTuple):

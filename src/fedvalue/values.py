@@ -17,6 +17,7 @@ from fedvalue._files import CHECKSUM, is_sealed
 from fedvalue._text import plain_table
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
+from fedvalue.yardsticks import Baseline, Empty
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,7 +35,7 @@ _KINDS: dict[str, Any] = {
     "metric": str, "stored_as": str, "higher_is_better": bool, "unit": str, "replicates": int, "known_before": int,
     "utility_of_none": (*_NUMBER, NoneType), "utility_of_all": (*_NUMBER, NoneType),
     "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
-    "clients": (list, NoneType), "absent": Mapping,
+    "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
 }  # fmt: skip
 
 
@@ -87,7 +88,8 @@ class Values:
     Values are parts of `utility_of_all` − `utility_of_none`, what all clients together reach beyond the untrained
     model (None where the run did not need them). A utility is the `metric`, negated unless `higher_is_better`,
     and the mean over `replicates` trainings; `noise` is the standard deviation of a single one. `unit` differs
-    from the metric for methods whose values are in something else. Stores hold the metric as `stored_as`: two
+    from the metric for methods whose values are in something else. `empty` says how v(∅) was fixed, `baseline` what an
+    answer that ignores the features reaches; both are None where the game does not know. Stores hold the metric as `stored_as`: two
     metrics of one's own may have the same name. `details` holds what only the method knows.
 
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
@@ -125,6 +127,8 @@ class Values:
     clients: tuple[int, ...] | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
     stored_as: str = ""
+    empty: Empty | None = None
+    baseline: Baseline | None = None
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
@@ -166,6 +170,25 @@ class Values:
         if self.utility_of_all is None or self.utility_of_none is None:
             return None
         return (self.utility_of_all - self.utility_of_none) / self.n
+
+    @property
+    def learned(self) -> bool | None:
+        """Whether all clients together beat the best answer that ignores the features; None where that is not known."""
+        if self.baseline is None or self.utility_of_all is None:
+            return None
+        return self.baseline.beaten_by(self.utility_of_all)
+
+    @property
+    def warning(self) -> str:
+        """What has to be said before anything else, where nothing was learned; else nothing."""
+        if self.baseline is None or self.utility_of_all is None:
+            return ""
+        return self.baseline.statement(self.utility_of_all, self.metric, self.sign)
+
+    @property
+    def empty_label(self) -> str:
+        """What v(∅) is the utility of, in words."""
+        return self.empty.label if self.empty else "untrained model"
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -270,6 +293,9 @@ class Values:
             "details": dict(self.details),
         }
         plain |= {} if self.stored_as == self.metric else {"stored_as": self.stored_as}
+        plain |= {} if self.empty is None else {"empty": asdict(self.empty)}
+        if self.baseline is not None:
+            plain |= {"baseline": asdict(self.baseline), "learned": self.learned}
         return plain | ({} if self.covariance is None else {"correlation": _correlations(self.covariance)})
 
     @classmethod
@@ -291,7 +317,7 @@ class Values:
                 "These values are not as fedvalue wrote them: their content does not match its checksum. Run the same "
                 "command again; with its store, nothing is trained again."
             )
-        fields = {key: value for key, value in data.items() if key not in ("format", CHECKSUM)}
+        fields = {key: value for key, value in data.items() if key not in ("format", "learned", CHECKSUM)}
         for name, kind in _KINDS.items():
             if name in fields and not isinstance(fields[name], kind):
                 raise InputError(
@@ -382,7 +408,10 @@ def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("a forecast or the number of a client is not a number")
     if data.get("replicates", 1) < 1 or data.get("known_before", 0) < 0:
         raise ValueError("replicates must be at least 1 and known_before at least 0")
-    return tuples | ({} if data.get("cost") is None else {"cost": Cost(**data["cost"])})
+    typed: dict[str, Any] = {} if data.get("cost") is None else {"cost": Cost(**data["cost"])}
+    for name, kind in (("empty", Empty), ("baseline", Baseline)):
+        typed |= {} if data.get(name) is None else {name: kind.from_dict(data[name])}
+    return tuples | typed
 
 
 def _correlations(covariance: NDArray[np.float64]) -> list[float]:

@@ -55,7 +55,8 @@ def run(*args: object) -> Result:
 def output(*args: object) -> str:
     found = run(*args)
     assert found.exit_code == 0, found.output
-    assert found.stderr == ""
+    # So small a training may learn nothing, which is said.
+    assert not [line for line in found.stderr.splitlines() if not line.startswith("Warning: The ")]
     return found.stdout
 
 
@@ -78,14 +79,16 @@ def command(*args: object) -> list[str]:
 
 
 def test_a_run_from_the_data_to_the_values() -> None:
-    lines = output(*SMALL, "--budget", "7").splitlines()
+    lines = output(*SMALL, "--rounds", "4", "--epochs", "4", "--budget", "7").splitlines()
     assert lines[0] == "digits, partition size: 3 clients, 60 rows to train on, 449 to test on."
-    assert lines[1].startswith("mlp, fedavg with 1 round × 1 epochs, batch 32, adam, rate 0.01, seed 0, on ")
+    assert lines[1].startswith("mlp, fedavg with 4 rounds × 4 epochs, batch 32, adam, rate 0.01, seed 0, on ")
     assert [line.split()[0] for line in lines[5:8]] == ["client-0", "client-1", "client-2"]
     text = "\n".join(lines[8:])
-    assert re.search(r"All clients together: accuracy 0\.\d{4}; untrained model: 0\.\d{4}\.", text)
+    assert re.search(
+        r"All clients together: accuracy 0\.\d{4}; untrained model \(mean of 64\): 0\.\d{4}\.", text
+    )
     assert re.search(r"An equal split would give each [+-]0\.\d{4}\.", text)
-    assert re.search(r"Cost: 7 of 8 coalitions, 6 trainings \(3 local ones\), [\d.]+ s\.", text)
+    assert re.search(r"Cost: 7 of 8 coalitions, 6 trainings \(\d+ local ones\), [\d.]+ s\.", text)
     assert re.search(r"Exact values would take 7 trainings, about .* extrapolated", text)
     assert "Biased" in text
 
@@ -133,7 +136,9 @@ def test_another_metric_of_the_same_trainings(trainings: list[list[int]]) -> Non
     assert (first["cost"]["trained"], loss["cost"]["trained"]) == (8, 0)
     assert first["mean"] != loss["mean"]
     text = output(*SMALL, "--exact", "--store", "s.db", "--metric", "loss")
-    assert re.search(r"All clients together: loss \d\.\d{4}; untrained model: 2\.\d{4}\.", text)
+    assert re.search(
+        r"All clients together: loss \d\.\d{4}; untrained model \(mean of 64\): 2\.\d{4}\.", text
+    )
     assert "8 of 8 coalitions, all from the store" in text
 
 

@@ -173,7 +173,7 @@ class TestHostile:
         kept = stored(tmp_path / "s.db", one)
         assert sorted(kept) == [0, 1, 2, 4, 5, 6, 7]
         assert {mask: metrics[one.stored_as] for mask, metrics in kept.items()} == {
-            mask: table[mask] for mask in kept
+            mask: table[mask] if mask else metrics["correct"] for mask, metrics in kept.items()
         }
 
     def test_a_training_that_diverged_is_no_fault_of_the_metric(self) -> None:
@@ -228,7 +228,8 @@ class TestOldStores:
             opened.append(plain.id, plain.evaluate([0]))
         values = fv.value(one, "exact", store=path)
         assert values.mean == pytest.approx(fv.value(game(metric=top_two), "exact").mean, abs=1e-12)
-        assert stored(path, one)[0][one.stored_as] == values.utility_of_none
+        assert stored(path, one)[0][one.empty_as] == values.utility_of_none
+        assert one.stored_as in stored(path, one)[0]
         assert set(trainer.asked) == set(range(8))
 
     def test_coalitions_that_are_new_are_trained_with_it(self, tmp_path: Path) -> None:
@@ -259,6 +260,7 @@ class TestOldStores:
         assert (values.cost.trained, values.cost.reused) == (8, 0)
         after = stored(store, one)
         assert {mask: metrics.pop(one.stored_as) for mask, metrics in after.items()}.keys() == before.keys()
+        assert after[0].pop(one.empty_as) == values.utility_of_none
         assert after == before
         asked = len(trainer.asked)
         fv.value(game(metric=top_two, trainer=trainer), "exact", store=store)  # from now on it is there

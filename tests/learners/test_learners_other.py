@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 import fedvalue as fv
 from fedvalue.coalitions import members
-from fedvalue.errors import InputError, MissingExtraError
+from fedvalue.errors import InputError, MissingExtraError, UtilityError
 from fedvalue.games import FederatedGame
 from fedvalue.learners import make_learner
 from fedvalue.learners.least_squares import LeastSquares
@@ -254,9 +255,20 @@ class TestLeastSquares:
         assert phi.sum() == pytest.approx(m0 - end)
 
 
+def _weighted(piece: Any, weight: float) -> Any:
+    plain = json.loads(piece.booster.save_raw(raw_format="json").decode())
+    for tree in plain["learner"]["gradient_booster"]["model"]["trees"]:
+        leaves = [left == -1 for left in tree["left_children"]]
+        conditions = zip(tree["split_conditions"], leaves, strict=True)
+        tree["split_conditions"] = [weight * of if leaf else of for of, leaf in conditions]
+    return plain
+
+
 def hand_merged(xgboost: Any, pieces: Sequence[Any]) -> Any:
-    """One booster with the trees of all pieces, put together in XGBoost's own JSON."""
-    first, *others = (json.loads(piece.booster.save_raw(raw_format="json").decode()) for piece in pieces)
+    """One booster with the trees of all pieces, each leaf times the weight of its piece, put together in XGBoost's own
+    JSON.
+    """
+    first, *others = (_weighted(piece, weight) for piece, weight in pieces)
     model = first["learner"]["gradient_booster"]["model"]
     for other in others:
         more = other["learner"]["gradient_booster"]["model"]
@@ -305,19 +317,53 @@ class TestXGBoost:
         rules = {**session.parameters, "seed": session._seed(1, 2)}
         merged = hand_merged(xgboost, ensemble)
         matrix = xgboost.DMatrix(client.x, label=client.y)
-        by_hand = xgboost.train(rules, matrix, session.trees[1], xgb_model=merged)
+        by_hand = xgboost.train(rules, matrix, session.trees, xgb_model=merged)
         (grown,) = session.local([ensemble], [1], 2)
         margins = by_hand.predict(xgboost.DMatrix(scenario.test.x), output_margin=True)
         assert margins.reshape(200, -1) == pytest.approx(session.margins(grown, -1), abs=1e-5)
 
-    def test_clients_grow_trees_by_their_data(self, scenario: Scenario) -> None:
-        _, ensemble = self.grown(scenario, rounds=2, samples_per_tree=60)
-        sizes = [len(scenario.clients[i]) for i in range(3)]
-        assert [p.booster.num_boosted_rounds() for p in ensemble] == [max(1, s // 60) for s in sizes] * 2
+    def test_the_trees_of_a_round_are_averaged(self, scenario: Scenario) -> None:
+        _, ensemble = self.grown(scenario, rounds=2, trees=3)
+        assert [piece.booster.num_boosted_rounds() for piece, _ in ensemble] == [3] * 6
+        assert [weight for _, weight in ensemble] == pytest.approx([0.3, 0.3, 0.4] * 2)
+
+    def test_a_coalition_of_many_learns_no_faster_than_one_client(self, scenario: Scenario) -> None:
+        """Three clients with nearly the same data end where one of them does: only who takes part counts."""
+        data = scenario.clients[1]
+        copies = tuple(Dataset(np.r_[data.x, data.x[[i]]], np.r_[data.y, data.y[[i]]]) for i in range(3))
+        alike = replace(scenario, clients=copies, names=("a", "b", "c"))
+        found = outcomes(FederatedGame(alike, "xgboost"), [0, 1, 7])
+        metric = "loss" if scenario.classes else "mse"
+        start, one, all_ = (found[mask][metric] for mask in (0, 1, 7))
+        assert one < 0.7 * start
+        assert all_ == pytest.approx(one, abs=0.15 * (start - one))
+
+    def test_settings_that_diverge_are_noticed(self) -> None:
+        pytest.importorskip("xgboost", reason="needs the extra xgboost")
+        from fedvalue.learners.xgboost_bagging import XGBoostBagging
+
+        wild = XGBoostBagging(eta=1.0, l2=0.0, min_child_weight=0.0, depth=12, trees=50)
+        with pytest.raises(UtilityError, match=r"diverged.*of xgboost: eta, or raise l2"):
+            list(FederatedGame(FOUR, wild).evaluate([7]))
+
+    @pytest.mark.parametrize(
+        ("rules", "named"),
+        [
+            ({"rate": 0.5}, "rate does not apply to the model 'xgboost'"),
+            ({"epochs": 9, "batch": 8}, "epochs and batch do not apply"),
+            ({"optimizer": "sgd", "momentum": 0.9}, "optimizer and momentum do not apply"),
+            ({"algorithm": "fedsgd"}, "fedsgd does not apply"),
+        ],
+    )
+    def test_rules_that_it_does_not_know_are_refused(
+        self, rules: dict[str, Any], named: str, scenario: Scenario
+    ) -> None:
+        with pytest.raises(InputError, match=named):
+            make_learner("xgboost").session(scenario, Training(**rules), "cpu", None)
 
     def test_the_same_seed_gives_the_same_bytes_and_another_does_not(self, scenario: Scenario) -> None:
         first, again, other = (
-            [piece.raw() for piece in self.grown(scenario, 2, seed)[1]] for seed in (0, 0, 1)
+            [piece.raw() for piece, _ in self.grown(scenario, 2, seed)[1]] for seed in (0, 0, 1)
         )
         assert first == again
         assert first != other
@@ -327,8 +373,8 @@ class TestXGBoost:
         session, ensemble = self.grown(scenario, 1)
         owners = [0, 1, 2] * 8
         many = session.local([ensemble] * 24, owners, 2)
-        alone = [session.local([ensemble], [owner], 2)[0][-1].raw() for owner in (0, 1, 2)]
-        assert [ensemble_of[-1].raw() for ensemble_of in many] == alone * 8
+        alone = [session.local([ensemble], [owner], 2)[0][-1][0].raw() for owner in (0, 1, 2)]
+        assert [ensemble_of[-1][0].raw() for ensemble_of in many] == alone * 8
 
     def test_the_metrics_are_those_of_the_probabilities(self, scenario: Scenario) -> None:
         import xgboost
@@ -343,7 +389,10 @@ class TestXGBoost:
         else:
             assert found["mse"] == pytest.approx(mean_squared_error(scenario.test.y, predicted), rel=1e-5)
 
-    @pytest.mark.parametrize("options", [{"depth": 0}, {"eta": 0.0}, {"subsample": 1.5}, {"l2": -1.0}])
+    @pytest.mark.parametrize(
+        "options",
+        [{"depth": 0}, {"eta": 0.0}, {"subsample": 1.5}, {"l2": -1.0}, {"trees": 2.5}, {"eta": "fast"}],
+    )
     def test_impossible_options_are_refused(self, options: dict[str, Any], scenario: Scenario) -> None:
         with pytest.raises(InputError, match="must"):
             self.grown(scenario, 1, **options)
@@ -353,6 +402,19 @@ class TestXGBoost:
 
         assert make_learner("xgboost").identity() == XGBoostBagging().identity()
         assert XGBoostBagging(eta=0.1).identity() != XGBoostBagging().identity()
+        assert (
+            make_learner("xgboost", trees=2, depth=3).identity()
+            == XGBoostBagging(trees=2, depth=3).identity()
+        )
+        assert (
+            "joined" in XGBoostBagging().identity()
+        )  # stores of trees that were added up in full are of another game
+
+    def test_an_unknown_option_of_a_model_is_refused(self) -> None:
+        with pytest.raises(InputError, match=r"no option 'dept'\. Did you mean 'depth'"):
+            make_learner("xgboost", dept=3)
+        with pytest.raises(InputError, match="only models by name have options"):
+            make_learner(lambda scenario: None, depth=3)
 
     def test_without_the_package_the_error_names_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "xgboost", None)

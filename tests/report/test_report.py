@@ -838,7 +838,9 @@ class TestCommand:
         assert "no such folder" in failure("report", copy, "--out", tmp_path / "none" / "r.html")
 
     def test_money(self, copy: Path) -> None:
-        text = done("report", copy, "--pot", "1000", "--currency", "EUR", "--format", "md", "--out", "-")
+        money = ("--pot", "1000", "--currency", "EUR", "--format", "md", "--out", "-")
+        assert "(--anyway)" in failure("report", copy, *money)  # this run has learned nothing
+        text = done("report", copy, *money, "--anyway")
         assert "Payout (EUR)" in text
         assert "The pot of 1,000 EUR is shared out by the rule floor" in text
         assert "--pot" in failure("report", copy, "--currency", "EUR")

@@ -21,7 +21,7 @@ def _one_thread(one_thread: None) -> None:
 
 def federated(metric: str = "accuracy", replicates: int = 1) -> fv.FederatedGame:
     scenario = fv.load_scenario("digits", clients=4, partition="free-riders", samples=20)
-    rules = fv.Training(rounds=1, epochs=1, batch=16)
+    rules = fv.Training(rounds=2, epochs=4, batch=16, rate=0.01)
     return fv.FederatedGame(scenario, "linear", rules, metric=metric, replicates=replicates)
 
 

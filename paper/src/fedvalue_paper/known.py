@@ -10,6 +10,7 @@ from fedvalue.outcome import UTILITY, Outcome
 from fedvalue.run import Ledger
 from fedvalue.store import UtilityStore
 from fedvalue.training import TraceGames
+from fedvalue.yardsticks import Empty
 from fedvalue_paper.costs import seconds_alone, smallest_client
 
 __all__ = ["KnownGame"]
@@ -86,6 +87,16 @@ class _Watched:
     @property
     def replicates(self) -> int:
         return self._game.replicates
+
+    @property
+    def empty_as(self) -> str:
+        return self._game.empty_as
+
+    def is_empty(self, mask: int) -> bool:
+        return self._game.is_empty(mask)
+
+    def empty_of(self, outcome: Outcome) -> Empty:
+        return self._game.empty_of(outcome)
 
     def utility(self, outcome: Outcome) -> float:
         return self._game.utility(outcome)

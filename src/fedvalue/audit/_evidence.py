@@ -16,7 +16,7 @@ from fedvalue.values import Values
 if TYPE_CHECKING:
     from fedvalue.audit._findings import Case
 
-__all__ = ["Comparison", "Finding", "compare_steps", "compare_swaps", "compare_without", "gap"]
+__all__ = ["Comparison", "Finding", "compare_steps", "compare_swaps", "compare_without", "gap", "learned"]
 
 _SHOWN = 6  # comparisons that stand for all of them
 _GAP = 0.01  # of v(N) − v(∅): values that add up to something else by more than this
@@ -124,11 +124,18 @@ def gap(values: Values, known: Known) -> list[Finding]:
     if abs(added - total) <= _GAP * max(abs(total), 1e-9 * known.spread):
         return []
     said = (
-        f"The values add up to {added:.4f}; all clients together reach {total:.4f} more than the untrained model. "
+        f"The values add up to {added:.4f}; all clients together reach {total:.4f} more than {_without(values)}. "
         f"{values.method} does not promise that the two agree; a payout splits the pot by the values, not by that gain."
     )
     names = tuple(values.names)
     return [Finding("efficiency gap", (), said, (Comparison((), none, names, all_),), 1, None)]
+
+
+def learned(values: Values) -> list[Finding]:
+    """Values of a model that learnt nothing, which is about everyone."""
+    if not values.warning:
+        return []
+    return [Finding("nothing learned", (), values.warning, (), 0, None)]
 
 
 def _interval(case: Case, i: int) -> str:
@@ -155,6 +162,10 @@ def _comparison(case: Case, first: int, second: int) -> Comparison:
     known, names = case.known, case.values.names
     of = [tuple(names[i] for i in np.flatnonzero(known.inside[row])) for row in (first, second)]
     return Comparison(of[0], float(known.mean[first]), of[1], float(known.mean[second]))
+
+
+def _without(values: Values) -> str:
+    return "the untrained model" if values.empty is None else f"v(∅), {values.empty_label}"
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -8,7 +8,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedvalue.audit._evidence import Comparison, Finding, compare_steps, compare_swaps, compare_without, gap
+from fedvalue.audit._evidence import (
+    Comparison,
+    Finding,
+    compare_steps,
+    compare_swaps,
+    compare_without,
+    gap,
+    learned,
+)
 from fedvalue.audit._known import Known
 from fedvalue.audit._noise import spread_of_values, value_weights, without_one
 from fedvalue.audit._tests import (
@@ -87,7 +95,8 @@ def find(case: Case, level: float) -> tuple[tuple[Finding, ...], dict[str, int]]
         accepted[kind] = {who: p for who, p in zip(chances, adjusted, strict=True) if p <= level}
         if kind == "no contribution":
             null = frozenset(who[0] for who in accepted[kind])
-    return (*_described(case, accepted), *gap(case.values, case.known)), tests
+    found = (*learned(case.values), *_described(case, accepted), *gap(case.values, case.known))
+    return found, tests
 
 
 def _no_contribution(case: Case, null: frozenset[int]) -> Chances:

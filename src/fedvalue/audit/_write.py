@@ -82,11 +82,11 @@ def _finding(finding: Finding, clients: int) -> list[str]:
     who = ", ".join(map(markdown_text, finding.clients))
     rows = ["| coalition | utility | compared | utility | difference |", "| --- | ---: | --- | ---: | ---: |"]
     rows += [_row(comparison, clients) for comparison in finding.evidence]
+    compared = [f"{len(finding.evidence)} of {finding.compared:,} comparisons:", "\n".join(rows)]
     return [
         f"## {finding.kind.capitalize()}{': ' if who else ''}{who}",
         f"{markdown_text(finding.statement)} ({chance_text(finding).replace('<', '&lt;')})",
-        f"{len(finding.evidence)} of {finding.compared:,} comparisons:",
-        "\n".join(rows),
+        *(compared if finding.evidence else ()),
     ]
 
 

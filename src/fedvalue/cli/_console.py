@@ -30,6 +30,7 @@ __all__ = [
     "print_json",
     "print_table",
     "say",
+    "warn",
     "write_result",
 ]
 
@@ -45,6 +46,11 @@ def say(text: str = "") -> None:
 def complain(text: str) -> None:
     """A line on stderr that says what went wrong."""
     typer.echo(_wrapped(f"Error: {text}", sys.stderr), err=True)
+
+
+def warn(text: str) -> None:
+    """A line on stderr that has to be seen, whatever becomes of the result."""
+    typer.echo(_wrapped(f"Warning: {text}", sys.stderr), err=True)
 
 
 def on_terminal() -> bool:

@@ -13,6 +13,7 @@ from fedvalue._checks import fits, in_words
 from fedvalue.errors import InputError, MethodError
 
 __all__ = [
+    "AnywayOption",
     "ArrayOption",
     "BudgetOption",
     "CurrencyOption",
@@ -26,6 +27,7 @@ __all__ = [
     "TableOption",
     "complete",
     "method_options",
+    "model_options",
     "scenario_options",
 ]
 
@@ -72,6 +74,9 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonTarget = Annotated[
     str | None, typer.Option(metavar="PATH", help="Write the result as JSON; - prints only JSON.")
 ]
+AnywayOption = Annotated[
+    bool, typer.Option("--anyway", help="Pay out even if the model has learned nothing from the data.")
+]
 CurrencyOption = Annotated[str, typer.Option(help="Currency shown with the amounts, such as EUR.")]
 RunArgument = Annotated[
     Path,
@@ -94,6 +99,15 @@ def scenario_options(texts: Sequence[str], taken: Collection[str]) -> dict[str, 
                 f"{name!r} is an option of the command, not of the scenario. Got '{name}={text}'."
             )
     return {name: _literal(text) for name, text in found.items()}
+
+
+def model_options(texts: Sequence[str]) -> dict[str, Any]:
+    """Options of a model; those that it does not have are left to the run to refuse.
+
+    >>> model_options(["depth=6", "rate=0.1"])
+    {'depth': 6, 'rate': 0.1}
+    """
+    return {name: _literal(text) for name, text in _pairs(texts).items()}
 
 
 def method_options(method: str, texts: Sequence[str]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def _show(found: Audit, quiet: bool) -> None:
 
     if quiet:
         for finding in found.findings:
-            say(one_line(f"{finding.kind}: {', '.join(finding.clients)}"))
+            say(one_line(f"{finding.kind}: {', '.join(finding.clients) or 'all clients'}"))
         return
     say(
         f"{plural(found.clients, 'client')}, {plural(found.coalitions, 'trained coalition')}, values by "
@@ -90,7 +90,8 @@ def _show_finding(finding: Finding, clients: int) -> None:
     say(one_line(finding.statement))
     if finding.compared > len(finding.evidence):
         say(f"{len(finding.evidence)} of {count(finding.compared)} comparisons:")
-    print_table(_evidence(finding, clients))
+    if finding.evidence:
+        print_table(_evidence(finding, clients))
 
 
 def _evidence(finding: Finding, clients: int) -> Table:

@@ -8,7 +8,7 @@ import typer
 
 from fedvalue._text import one_line
 from fedvalue.cli._console import check_targets, new_table, print_table, say, write_result
-from fedvalue.cli._options import CurrencyOption, JsonTarget, RunArgument, complete
+from fedvalue.cli._options import AnywayOption, CurrencyOption, JsonTarget, RunArgument, complete
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,6 +43,7 @@ def payout(
     md: Annotated[
         str | None, typer.Option(metavar="PATH", help="Write an invoice as Markdown; - prints only Markdown.")
     ] = None,
+    anyway: AnywayOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
 ) -> None:
     """Share a pot out by the clients' values, to the cent.
@@ -54,7 +55,7 @@ def payout(
     from fedvalue.run import read_values
 
     check_targets(json, csv, md)
-    found = share_out(read_values(values), pot, rule, min_share, round_to, currency)
+    found = share_out(read_values(values), pot, rule, min_share, round_to, currency, anyway=anyway)
     formats = ((json, found.to_dict()), (csv, found.to_csv()), (md, found.to_markdown()))
     written = {target: data for target, data in formats if target}
     for target, data in written.items():

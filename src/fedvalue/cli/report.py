@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedvalue.cli._console import busy, check_targets, say, write_result
-from fedvalue.cli._options import CurrencyOption, RunArgument, StoreOption, complete
+from fedvalue.cli._options import AnywayOption, CurrencyOption, RunArgument, StoreOption, complete
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def report(
             autocompletion=complete("rule"), help="Payout rule, as in `fedvalue payout`. [default: floor]"
         ),
     ] = None,
+    anyway: AnywayOption = False,
     store: StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")] = False,
 ) -> None:
@@ -73,7 +74,7 @@ def report(
             record = None  # of another run: its command would give other values
         budget = (record or {}).get("budget")
         history = _history(values, run, store)
-        content = render(values, history, record, Terms(pot, currency, rule), kind, budget)
+        content = render(values, history, record, Terms(pot, currency, rule, anyway), kind, budget)
         write_result(content.decode(), target)
     if not quiet and target != "-":
         say(f"Written to {target}.")

@@ -9,13 +9,14 @@ import typer
 
 from fedvalue._files import sealed
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
-from fedvalue.cli._console import busy, check_targets, complain, notes, print_table, say, write_result
+from fedvalue.cli._console import busy, check_targets, complain, notes, print_table, say, warn, write_result
 from fedvalue.cli._options import (
     JsonTarget,
     MethodOptions,
     QuietOption,
     complete,
     method_options,
+    model_options,
     scenario_options,
 )
 from fedvalue.errors import InputError
@@ -35,6 +36,7 @@ _OWN = (
     "quiet",
     "option",
     "scenario_option",
+    "model_option",
 )  # not of the job
 
 
@@ -48,6 +50,7 @@ def run(
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data: your own, a file per client, or that of a known scenario. [default: $FEDVALUE_DATA, the cache folder]")] = None,
     label: Annotated[str | None, typer.Option(help="Label column of the scenario files.")] = None,
     model: Annotated[str | None, typer.Option(autocompletion=complete("model"), help="mlp, cnn, linear, text-mean, lstm, least-squares, xgboost, or package.module:factory. [default: what suits the scenario]")] = None,
+    model_option: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the model, such as depth=6 of xgboost; repeatable.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of the federation. [default: 4]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of a client in a round. [default: 4]")] = None,
     batch: Annotated[int | None, typer.Option(help="Rows in a minibatch. [default: 64; digits and files: 32]")] = None,
@@ -59,6 +62,7 @@ def run(
     metric: Annotated[str | None, typer.Option(help="Metric that the values are computed from: accuracy, loss, auc, …, or package.module:function. [default: accuracy, or r2]")] = None,
     retrain: Annotated[bool, typer.Option("--retrain", help="Train again those coalitions in the store that lack your own metric.")] = False,
     replicates: Annotated[int, typer.Option(min=1, help="Number of trainings of each coalition.")] = 1,
+    empty: Annotated[str, typer.Option(metavar="initial|chance|majority|NUMBER", help="Worth of a coalition without data: mean of untrained models, guessing, best constant answer, or a number.")] = "initial",
     method: Annotated[str, typer.Option(autocompletion=complete("method"), help="See `fedvalue methods`, or package.module:plan; exact if the budget covers all coalitions.")] = "surrogate",
     exact: Annotated[bool, typer.Option("--exact", help="The same as --method exact.")] = False,
     budget: Annotated[int | None, typer.Option(help="Most distinct coalitions to train. [default: n·ln n, at least 32]")] = None,
@@ -92,6 +96,7 @@ def run(
     method, budget = _method(ctx, method, budget, exact)
     given: dict[str, Any] = {name: value for name, value in ctx.params.items() if name not in _OWN}
     given["scenario_options"] = scenario_options(scenario_option or (), _OF_COMMAND)
+    given["model_options"] = model_options(model_option or ())
     with notes():
         given |= {"method": method, "budget": budget, "options": method_options(method, option or ())}
         job = Job(**given)
@@ -111,6 +116,8 @@ def run(
             complain(_interrupted(job))
             raise typer.Exit(130) from error
     write_result(sealed(result.values.to_dict()), json)
+    if result.values.warning:  # first, and also to those who only want the table
+        say(result.values.warning) if not quiet else warn(result.values.warning)
     if json != "-" and not (json and quiet):
         print_table(result.values.table())
     for line in () if quiet else result.lines():

@@ -86,6 +86,7 @@ def export(
     game: GameArgument,
     out: Annotated[Path, typer.Option(help="File to write: .csv, .jsonl, or .npz for a full table.")],
     metric: Annotated[str | None, typer.Option(help="Metric to write as the utilities of an .npz. [default: utility, accuracy, or the only one]")] = None,
+    empty: Annotated[str | None, typer.Option(help="How v(∅) is fixed in an .npz, as in the run: initial, chance, majority or a number. [default: the only one known]")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:  # fmt: skip
     """Write the outcomes of one game to a file."""
@@ -94,7 +95,7 @@ def export(
     from fedvalue.store import UtilityStore, export, lower_is_better
 
     with UtilityStore(db, create=False) as store, busy("exporting", quiet):
-        written = export(store, game, out, metric)
+        written = export(store, game, out, metric, empty)
         game = store.game(game).id
     if not quiet:
         say(f"{plural(written, 'outcome')} of {game} written to {out}.")

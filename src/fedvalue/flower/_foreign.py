@@ -28,7 +28,7 @@ from fedvalue.flower._roster import Roster
 from fedvalue.flower._session import FlowerSession
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._valuation import Valuation
-from fedvalue.games import FederatedGame
+from fedvalue.games import EmptyLike, FederatedGame
 from fedvalue.run import STORE_FILE
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
@@ -55,6 +55,7 @@ def value_foreign(
     method: str = "surrogate",
     budget: int | None = None,
     metric: str = "accuracy",
+    empty: EmptyLike = "initial",
     seed: int = 0,
     missing: str = "refuse",
     out: str | Path = "fedvalue-results",
@@ -66,9 +67,14 @@ def value_foreign(
     `evaluate` measures named arrays on the server: {"accuracy": …}; without it the app's own evaluate function
     does at every node, weighted by its num-examples, `metrics` being its names of "accuracy" and "loss". `key`
     names the game in the store: change it when the app or its data change. When nodes stay away, `missing` is
-    "refuse" or "use-known", to value the others. The folder `out` gets the values, a report, the record of the run
+    "refuse" or "use-known", to value the others. `empty` is v(∅): what `initial` reaches, or a number. The folder `out` gets the values, a report, the record of the run
     and every training. Options are those of FlowerTrainer.
     """
+    if empty in ("chance", "majority"):
+        raise InputError(
+            f"empty={empty!r} needs to know the classes, which an app of one's own does not tell. Choose initial, which is "
+            "the model to start from, or a number."
+        )
     valuation = Valuation(
         method=method,
         budget=budget,
@@ -81,7 +87,9 @@ def value_foreign(
     arrays = {name: _array(given) for name, given in initial.items()}
     app = ForeignApp(arrays, key, dict(config or {}), evaluate, metrics)
     trainer = ForeignTrainer(grid, app, clients, **{"log": lambda text: log(INFO, text), **options})
-    game = FederatedGame(trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer)
+    game = FederatedGame(
+        trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer, empty=empty
+    )
     return valuation.run(game, trainer.roster)
 
 

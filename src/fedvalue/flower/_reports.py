@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ _LONGEST_NAME = 100
 class RemoteData(Dataset):
     """Data that lives elsewhere: its size and fingerprint are known; `x`, `y` are stand-ins of its shape."""
 
+    here: ClassVar[bool] = False
     size: int = 0
     digest: str = ""
 

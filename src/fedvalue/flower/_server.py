@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from logging import INFO
+from logging import INFO, WARNING
 from typing import Any
 
 from flwr.app import Context
@@ -60,6 +60,8 @@ def server_app(
             log(INFO, "The valuation ended: %s", error)
             write_json(error_file, {"error": str(error)})
             raise
+        if values.warning:
+            log(WARNING, values.warning)
         for name, mean in zip(values.names, values.mean, strict=True):
             log(INFO, "%s: %+.4f", name, mean)
 
@@ -97,6 +99,7 @@ def value_federation(
         metric=settings.metric,
         trainer=trainer,
         replicates=settings.replicates,
+        empty=settings.empty,
     )
     valuation = Valuation(
         method=settings.method,

@@ -30,7 +30,7 @@ from fedvalue.flower._arrays import (
 )
 from fedvalue.flower._evaluation import Measure
 from fedvalue.flower._nodes import AloneTraining, Nodes
-from fedvalue.training import AveragingSession, Stack
+from fedvalue.training import AveragingSession, Drawing, Stack
 
 __all__ = ["FlowerSession"]
 
@@ -93,6 +93,8 @@ class FlowerSession:
             )
         self.rows = max(1, memory // (6 * bytes_of(to_arrays(first))))
         self._remembered = _Remembered(memory // 4, first=dict(first_rounds or {}))
+        if isinstance(inner, Drawing):
+            self.drawn = inner.drawn  # else the model is given, and no other can be drawn
 
     @property
     def first_rounds(self) -> Mapping[Key, Arrays]:

@@ -33,6 +33,7 @@ class Settings:
     budget: int | None = None
     replicates: int = 1
     metric: str | None = None
+    empty: str | float = "initial"
     evaluate: str = "server"
     missing: str = "refuse"
     deadline: float = 600.0

@@ -32,6 +32,7 @@ from fedvalue.learners.metrics import Measuring
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.training import (
+    UNTRAINED_MODELS,
     AveragingSession,
     Learner,
     Stack,
@@ -41,6 +42,7 @@ from fedvalue.training import (
     first_round,
     later_rounds,
     measured,
+    measured_untrained,
     need_updates,
     not_measured,
     recorded_rounds,
@@ -163,11 +165,25 @@ class FlowerTrainer:
         """The coalitions that came to an end, wave by wave; why one could not be measured goes into `failed`."""
         began = time.perf_counter()
         if 0 in masks:
-            yield from self._measured(session, [([0], session.initial())], began, failed)
+            yield from self._untrained(session, began, failed)
             began = time.perf_counter()
         for parts in self._ended(session, scenario, training, [mask for mask in masks if mask]):
             yield from self._measured(session, parts, began, failed)
             began = time.perf_counter()
+
+    def _untrained(
+        self, session: FlowerSession, began: float, failed: dict[int, UtilityError]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """∅, as in one process; where nodes measure, in one message round."""
+        try:
+            found, reasons = measured_untrained(
+                session, *([] if session.measure is None else [UNTRAINED_MODELS + 1])
+            )
+        except UnavailableError:
+            return
+        failed.update(reasons)
+        for mask, metrics in found.items():
+            yield mask, Outcome(metrics, time.perf_counter() - began, "flower", session.device)
 
     def _ended(
         self, session: FlowerSession, scenario: Scenario, training: Training, masks: Sequence[int]

@@ -85,6 +85,7 @@ class Valuation:
             "game_id": game.id,
             "metric": game.metric,
             "replicates": game.replicates,
+            "empty": game.empty.removeprefix("="),
             "method": self.method,
             "budget": self.budget,
             "options": {},

@@ -1,6 +1,18 @@
 """Games: v(S) for lists of coalitions, from a table, a function, or federated training."""
 
-from fedvalue.games._base import Game, Measured, Priced, Recognised, Sharing, Staged, Traceable, client_names
+from fedvalue.games._base import (
+    Game,
+    Grounded,
+    Judged,
+    Measured,
+    Priced,
+    Recognised,
+    Sharing,
+    Staged,
+    Traceable,
+    client_names,
+)
+from fedvalue.games._empty import EmptyLike
 from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import completed, lacking, lacks_metric
@@ -10,10 +22,13 @@ from fedvalue.games._table import GameLike, TableGame, as_game
 from fedvalue.games._table_file import read_table
 
 __all__ = [
+    "EmptyLike",
     "FederatedGame",
     "FunctionGame",
     "Game",
     "GameLike",
+    "Grounded",
+    "Judged",
     "Measured",
     "Priced",
     "Recognised",

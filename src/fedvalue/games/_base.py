@@ -15,10 +15,13 @@ from fedvalue.errors import GameError
 from fedvalue.outcome import Outcome
 from fedvalue.trainers import Claim
 from fedvalue.training import TraceGames
+from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = [
     "MOST_REPLICATES",
     "Game",
+    "Grounded",
+    "Judged",
     "Measured",
     "Priced",
     "Recognised",
@@ -76,6 +79,23 @@ class Recognised(Protocol):
 
     @property
     def changed(self) -> bool: ...
+
+
+@runtime_checkable
+class Grounded(Protocol):
+    """A game that fixes what coalitions without data are worth by a rule: their outcomes hold it as `empty_as`."""
+
+    @property
+    def empty_as(self) -> str: ...
+    def is_empty(self, mask: int) -> bool: ...
+    def empty_of(self, outcome: Outcome) -> Empty: ...
+
+
+@runtime_checkable
+class Judged(Protocol):
+    """A game that knows what an answer reaches that ignores the data; None where it does not after all."""
+
+    def baseline(self) -> Baseline | None: ...
 
 
 @runtime_checkable

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from fedvalue._checks import checked_init, expect, whole
+from fedvalue._extras import is_installed
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.games._base import MOST_REPLICATES
+from fedvalue.games._empty import EmptyCoalition, EmptyLike
 from fedvalue.learners import make_learner
 from fedvalue.learners.metrics import MetricLike, count_by, measuring
-from fedvalue.outcome import Outcome
+from fedvalue.outcome import Outcome, empty_rule
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
-from fedvalue.trainers import Claim, Sharing, Staged, Trainer, make_trainer, takes_claims
+from fedvalue.trainers import Claim, LocalTrainer, Sharing, Staged, Trainer, make_trainer, takes_claims
 from fedvalue.training import (
     Doubtful,
     Learner,
@@ -26,6 +28,7 @@ from fedvalue.training import (
     seconds_per_pass_of,
     work_of_all,
 )
+from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = ["FederatedGame"]
 
@@ -43,6 +46,10 @@ class FederatedGame:
     another choice trains nothing again, except a metric of your own that came after the trainings: with
     `retrain` they are made again and get it, without it they are refused. With `replicates` > 1 every training is
     repeated with other random numbers; the utility is the mean.
+
+    `empty` is v(∅), what a coalition without any data is worth. Values are counted from there. "initial": the mean over
+    untrained models; "majority": the best constant answer, by the training rows, measured on the test rows; "chance":
+    guessing; or a number, in the metric that counts. It changes no training.
     """
 
     def __init__(
@@ -55,6 +62,7 @@ class FederatedGame:
         retrain: bool = False,
         trainer: str | Trainer = "local",
         replicates: int = 1,
+        empty: EmptyLike = "initial",
         **trainer_options: Any,
     ) -> None:
         expect(
@@ -73,6 +81,8 @@ class FederatedGame:
         self.retrain = retrain
         self.trainer = make_trainer(trainer, trainer_options, also=_ARGUMENTS)
         self.replicates = whole("replicates", replicates, 1, MOST_REPLICATES)
+        self._empty = EmptyCoalition(empty, scenario, self._counted)
+        self._without_data = sum(1 << i for i, data in enumerate(scenario.clients) if not len(data))
         self.n = scenario.n
         self.names = scenario.names
         self.doubts = self.learner.doubts if isinstance(self.learner, Doubtful) else ()
@@ -96,6 +106,32 @@ class FederatedGame:
         """The name under which outcomes hold the metric: with a fingerprint, where it is the user's own."""
         return self._counted.stored_as
 
+    @property
+    def empty(self) -> str:
+        """The rule by which v(∅) is fixed; a number as =0.5."""
+        return self._empty.rule
+
+    @property
+    def empty_as(self) -> str:
+        """The name under which outcomes of coalitions without data hold what they are worth."""
+        return self._empty.stored_as
+
+    def is_empty(self, mask: int) -> bool:
+        """Whether nobody in the coalition has data."""
+        return not mask & ~self._without_data
+
+    def empty_of(self, outcome: Outcome) -> Empty:
+        """How v(∅) was fixed, from the outcome of a coalition without data."""
+        return self._empty.described(outcome)
+
+    def baseline(self) -> Baseline | None:
+        """What the best answer reaches that ignores the features; None where the test rows are elsewhere."""
+        if not is_installed("torch"):  # a learner of one's own may do without
+            return None
+        from fedvalue.learners.answers import baseline_of
+
+        return baseline_of(self.scenario, self._counted)
+
     def follow(self, on_stage: Callable[[str], None]) -> None:
         """Has the trainer say what it is doing, where it can: progress between finished coalitions."""
         if isinstance(self.trainer, Staged):
@@ -104,7 +140,8 @@ class FederatedGame:
     def exact_cost(self, seconds: Mapping[int, float]) -> tuple[int, float | None]:
         """Trainings for exact values, and their seconds, extrapolated from those of some coalitions."""
         everything = work_of_all(self.scenario, self.training)
-        speed = seconds_per_pass_of(self.scenario, self.training, seconds)
+        trained = {mask: took for mask, took in seconds.items() if not self.is_empty(mask)}
+        speed = seconds_per_pass_of(self.scenario, self.training, trained)
         return everything.trained * self.replicates, None if speed is None else speed * everything.passes
 
     def description(self) -> dict[str, Any]:
@@ -129,8 +166,8 @@ class FederatedGame:
         return {}, ()
 
     def utility(self, outcome: Outcome) -> float:
-        """The metric that counts, negated where lower is better."""
-        value = outcome.metrics.get(self.stored_as)
+        """The metric that counts, negated where lower is better; of a coalition without data as `empty` has it."""
+        value = outcome.metrics.get(self.empty_as, outcome.metrics.get(self.stored_as))
         if value is None:
             raise InputError(
                 f"The metric {self.metric!r} is not among those of this game: {', '.join(outcome.metrics)}."
@@ -159,7 +196,7 @@ class FederatedGame:
         )
         for mask, outcome in found:
             if all(math.isfinite(value) for value in outcome.metrics.values()):
-                yield mask, outcome
+                yield mask, self._empty.added_to(self._drawn(outcome)) if self.is_empty(mask) else outcome
             else:
                 diverged.append(mask)
         if diverged:
@@ -167,9 +204,17 @@ class FederatedGame:
             raise UtilityError(
                 f"The training of coalition {who} ({', '.join(self.names[i] for i in who[:8])}) diverged: its "
                 f"model gives numbers that are not finite ({len(diverged)} of {len(masks)} coalitions did). "
-                "They were not stored; lower the rate and run again.",
+                "They were not stored; lower the rate (of xgboost: eta, or raise l2) and run again.",
                 who,
             )
+
+    def _drawn(self, outcome: Outcome) -> Outcome:
+        """The outcome of ∅ with the mean of untrained models, also from a trainer that knows only one of them."""
+        if self.empty != "initial" or self.empty_as in outcome.metrics or not self.scenario.test.here:
+            return outcome
+        here = LocalTrainer("cpu").train(self.scenario, self._measuring, self.training, [0])
+        means = {n: number for _, local in here for n, number in local.metrics.items() if empty_rule(n)}
+        return outcome._replace(metrics={**outcome.metrics, **means})
 
     def trace(self) -> Trace:
         """One recorded run of all clients, for the gradient methods."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fedvalue._text import plural
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, StoreError
-from fedvalue.games._base import Game, Measured
+from fedvalue.games._base import Game, Grounded, Measured
 from fedvalue.outcome import Outcome, plain_metric
 from fedvalue.store import agree
 
@@ -16,8 +16,10 @@ __all__ = ["completed", "lacking", "lacks_metric"]
 _NAMED = 4
 
 
-def lacks_metric(game: Game, outcome: Outcome) -> bool:
-    """Whether a stored outcome has no number for the metric of the game."""
+def lacks_metric(game: Game, mask: int, outcome: Outcome) -> bool:
+    """Whether the stored outcome of a coalition has no number for the metric of the game, or for its rule about ∅."""
+    if isinstance(game, Grounded) and game.is_empty(mask):
+        return game.empty_as not in outcome.metrics
     return isinstance(game, Measured) and game.stored_as not in outcome.metrics
 
 
@@ -26,8 +28,8 @@ def lacking(game: Game, stored: Mapping[int, Outcome]) -> dict[int, Outcome]:
 
     The untrained model costs nothing, and is not counted.
     """
-    found = {mask: outcome for mask, outcome in stored.items() if lacks_metric(game, outcome)}
-    dear = [mask for mask in found if mask]
+    found = {mask: outcome for mask, outcome in stored.items() if lacks_metric(game, mask, outcome)}
+    dear = [mask for mask in found if mask and not _is_empty(game, mask)]
     if dear and isinstance(game, Measured) and not game.retrain:
         more = f" and {len(dear) - _NAMED:,} more" if len(dear) > _NAMED else ""
         raise InputError(
@@ -42,9 +44,10 @@ def lacking(game: Game, stored: Mapping[int, Outcome]) -> dict[int, Outcome]:
 def completed(game: Game, mask: int, before: Outcome, again: Outcome) -> Outcome:
     """A training that was made again: the numbers that were stored, and those that were lacking.
 
-    It must come to the same as before, or the metric would be that of another model.
+    It must come to the same as before, or the metric would be that of another model. What a coalition without data is
+    worth is no metric of that model.
     """
-    if not agree(before.metrics, again.metrics):
+    if not _is_empty(game, mask) and not agree(before.metrics, again.metrics):
         differing = [
             f"{name} {again.metrics[name]:.6g}, stored {number:.6g}"
             for name, number in before.metrics.items()
@@ -56,6 +59,10 @@ def completed(game: Game, mask: int, before: Outcome, again: Outcome) -> Outcome
             "device and with the same versions as then, or use another store."
         )
     return again._replace(metrics={**again.metrics, **before.metrics})
+
+
+def _is_empty(game: Game, mask: int) -> bool:
+    return isinstance(game, Grounded) and game.is_empty(mask)
 
 
 def _named(names: Sequence[str], masks: Sequence[int]) -> str:

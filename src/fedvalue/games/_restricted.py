@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fedvalue.coalitions import members
-from fedvalue.games._base import Game, Measured, Staged
+from fedvalue.games._base import Game, Grounded, Judged, Measured, Staged
 from fedvalue.games._lacking import completed, lacking
 from fedvalue.outcome import UTILITY, Outcome
 from fedvalue.store import Store, register
+from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = ["RestrictedGame"]
 
@@ -36,7 +37,24 @@ class RestrictedGame:
         self.higher_is_better = game.higher_is_better if isinstance(game, Measured) else True
         self.stored_as = game.stored_as if isinstance(game, Measured) else UTILITY
         self.retrain = game.retrain if isinstance(game, Measured) else False
+        self.empty_as = game.empty_as if isinstance(game, Grounded) else self.stored_as
         register(store, game.id, game.n, game.names)
+
+    def is_empty(self, mask: int) -> bool:
+        """Whether nobody in the coalition has data, where the whole game can tell."""
+        return isinstance(self.game, Grounded) and self.game.is_empty(self._whole(mask))
+
+    def empty_of(self, outcome: Outcome) -> Empty:
+        """As in the whole game."""
+        assert isinstance(self.game, Grounded)  # others have no coalition that is_empty
+        return self.game.empty_of(outcome)
+
+    def baseline(self) -> Baseline | None:
+        """As in the whole game."""
+        return self.game.baseline() if isinstance(self.game, Judged) else None
+
+    def _whole(self, mask: int) -> int:
+        return sum(1 << self.clients[i] for i in members(mask))
 
     def follow(self, on_stage: Callable[[str], None]) -> None:
         """Has the whole game say what it is doing, where it can."""
@@ -49,7 +67,7 @@ class RestrictedGame:
 
     def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
         """What the store of the whole game holds, then what has to be evaluated."""
-        restricted = {sum(1 << self.clients[i] for i in members(mask)): mask for mask in masks}
+        restricted = {self._whole(mask): mask for mask in masks}
         stored = self.store.read(self.game.id, list(restricted), replicate)
         incomplete = lacking(self.game, stored)
         self.reused += len(stored) - len(incomplete)

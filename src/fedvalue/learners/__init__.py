@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from inspect import signature
 from typing import Any, cast
 
 from fedvalue._checks import did_you_mean
@@ -29,17 +30,23 @@ LEARNERS: dict[str, str] = {
 _NEEDS = {"xgboost": ("xgboost", "torch")}  # the others need torch alone
 
 
-def make_learner(model: str | Learner | Callable[..., Any]) -> Learner:
+def make_learner(model: str | Learner | Callable[..., Any], **options: Any) -> Learner:
     """A learner by name, by 'package.module:factory' or ':learner', by a function scenario → nn.Module, or as it is.
 
-    The class of a module is such a function, too; one that takes nothing is called with nothing.
+    The class of a module is such a function, too; one that takes nothing is called with nothing. Learners by name have
+    options, such as the depth of trees.
     """
+    if options and (not isinstance(model, str) or model not in LEARNERS):
+        raise InputError(
+            f"{', '.join(options)}: only models by name have options ({', '.join(LEARNERS)}). Got {model!r}; give them to "
+            "the function or learner itself."
+        )
     if isinstance(model, str):
         if model in LEARNERS:
             for package in _NEEDS.get(model, ("torch",)):
                 need(package, f"The model {model!r}")
             module, name = LEARNERS[model].split(":")
-            return cast(Learner, getattr(import_module(module), name)(model))
+            return _made(model, getattr(import_module(module), name), options)
         if ":" not in model:
             raise InputError(
                 f"Unknown model {model!r}. {did_you_mean(model, LEARNERS)}Models: {', '.join(LEARNERS)}, or package.module:factory."
@@ -52,6 +59,17 @@ def make_learner(model: str | Learner | Callable[..., Any]) -> Learner:
     from fedvalue.learners.torch import TorchLearner
 
     return TorchLearner(cast(Callable[..., Any], model))
+
+
+def _made(model: str, kind: Callable[..., Learner], options: Mapping[str, Any]) -> Learner:
+    known = [p.name for p in signature(kind).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            raise InputError(
+                f"The model {model!r} has no option {option!r}. {did_you_mean(option, known)}Its options: "
+                f"{', '.join(known) or 'none'}."
+            )
+    return kind(model, **options)
 
 
 def _is_learner(model: object) -> bool:

@@ -1,9 +1,10 @@
 """XGBoost by federated bagging: in every round each client grows trees on the ensemble so far, and the
-server appends them all.
+server adds their average, weighted by the clients' rows.
 
-An ensemble is a tuple of pieces, each the few trees that one client grew in one round. Its margin is the sum
-of the margins of its pieces, and every piece starts from margin 0 (an even chance, or the centre of the
-targets), so the base score cannot be counted twice. Pieces of round 1 are shared by all coalitions; what a
+An ensemble is a tuple of pieces with weights, each piece the trees that one client grew in one round. Its margin is
+the weighted sum of the margins of its pieces, and every piece starts from margin 0 (an even chance, or the centre of the targets), so
+the base score cannot be counted twice. The weights of a round add up to 1: a coalition of many learns no faster than a
+single client, and what it reaches depends on who is in it. Pieces of round 1 are shared by all coalitions; what a
 piece says about a data set is computed once.
 """
 
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedvalue._checks import whole
 from fedvalue._extras import need
 from fedvalue.errors import InputError
 from fedvalue.learners._scores import scores
@@ -32,55 +34,57 @@ Margins = NDArray[np.float32]
 
 # Rows are trained one by one on each core: more of them in a wave gain nothing and reach the store later.
 _ROWS = 64
+# Log odds, or multiples of the largest target: trees that go further make each other's errors larger, not smaller.
+_LARGEST_MARGIN = 1e4
 _TEST = -1  # the number under which pieces remember the test set; clients have theirs
 
 
 class XGBoostBagging:
     """Federated bagging of boosted trees, by name 'xgboost'; classification and regression.
 
-    A client grows one tree (per class, where there are more than two) for every `samples_per_tree` samples
-    that it has, at least one, in every round. Of the rules of training only rounds and seed apply. Features
-    are numbers of any shape. Trees are appended, not averaged, so gradient methods do not apply.
+    In every round a client grows `trees` trees (for each class, where there are more than two), one after the other,
+    each at the rate `eta`. Of the rules of training only rounds and seed apply; others are refused. Features are
+    numbers of any shape. Trees are added, not averaged parameter by parameter, so gradient methods do not apply.
     """
 
     averages = False
+    rules = ("rounds",)
     own_metrics: Mapping[str, Metric] = {}
 
     def __init__(
         self,
         name: str = "xgboost",
         *,
+        trees: int = 5,
         depth: int = 4,
-        eta: float = 0.01,
+        eta: float = 0.2,
         l2: float = 1.0,
         subsample: float = 0.8,
         columns: float = 0.8,
-        min_child_weight: float = 5.0,
-        samples_per_tree: int = 200,
+        min_child_weight: float = 1.0,
     ) -> None:
         self.name = name
         self.xgboost = need("xgboost", "The model 'xgboost'")
-        if depth < 1 or samples_per_tree < 1 or l2 < 0 or min_child_weight < 0:
-            raise InputError(
-                "depth and samples_per_tree must be at least 1, l2 and min_child_weight at least 0. "
-                f"Got {depth}, {samples_per_tree}, {l2}, {min_child_weight}."
-            )
-        if not all(0 < share <= 1 for share in (eta, subsample, columns)):
-            raise InputError(
-                f"eta, subsample and columns must lie in (0, 1]. Got {eta}, {subsample}, {columns}."
-            )
-        self.samples_per_tree = samples_per_tree
+        whole("trees", trees, 1)
+        whole("depth", depth, 1)
+        for option, number in (("l2", l2), ("min_child_weight", min_child_weight)):
+            if not _is_number(number) or not 0 <= number < math.inf:
+                raise InputError(f"{option} must be a number of at least 0. Got {number!r}.")
+        for option, share in (("eta", eta), ("subsample", subsample), ("columns", columns)):
+            if not _is_number(share) or not 0 < share <= 1:
+                raise InputError(f"{option} must be a number above 0 and at most 1. Got {share!r}.")
+        self.trees = trees
         self.parameters = {
             "max_depth": depth,
-            "eta": eta,
-            "lambda": l2,
-            "subsample": subsample,
-            "colsample_bytree": columns,
-            "min_child_weight": min_child_weight,
+            "eta": float(eta),
+            "lambda": float(l2),
+            "subsample": float(subsample),
+            "colsample_bytree": float(columns),
+            "min_child_weight": float(min_child_weight),
         }
 
     def identity(self) -> Mapping[str, Any]:
-        return {"model": "xgboost", "samples_per_tree": self.samples_per_tree, **self.parameters}
+        return {"model": "xgboost", "joined": "weighted average", "trees": self.trees, **self.parameters}
 
     def session(
         self, scenario: Scenario, training: Training, device: str, memory: int | None
@@ -94,6 +98,11 @@ class XGBoostBagging:
                 f"The model 'xgboost' grows trees, it has no gradient steps: {training.algorithm} does not "
                 "apply. Leave the algorithm at fedavg."
             )
+        training.allow_only(
+            self.rules,
+            "the model 'xgboost', which grows trees",
+            "Its own options are trees, depth, eta, …: --model-option eta=0.1, or XGBoostBagging(eta=0.1).",
+        )
         return XGBoostSession(self, scenario, training, memory)
 
 
@@ -116,7 +125,7 @@ class Piece:
         return self._margins[number]
 
 
-Ensemble: TypeAlias = tuple[Piece, ...]
+Ensemble: TypeAlias = tuple[tuple[Piece, float], ...]
 
 
 class XGBoostSession:
@@ -134,8 +143,9 @@ class XGBoostSession:
         # Two classes are told apart by one margin, as XGBoost does; more have one each.
         self.outputs = scenario.classes if scenario.classes > 2 else 1
         self.parameters = {**learner.parameters, **_objective(scenario.classes), **_FIXED}
-        self.trees = [max(1, len(data) // learner.samples_per_tree) for data in scenario.clients]
+        self.trees = learner.trees
         self.features = {_TEST: _flat(scenario.test), **dict(enumerate(map(_flat, scenario.clients)))}
+        self.largest = _LARGEST_MARGIN * (1.0 if scenario.classes else _largest_target(scenario))
         self.matrices: dict[int, Any] = {}
         self.test_y = torch.from_numpy(scenario.test.y)
         self.parts = {name: torch.from_numpy(rows) for name, rows in scenario.test_parts.items()}
@@ -166,25 +176,26 @@ class XGBoostSession:
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
             for owner, pieces in zip(rows_of, pool.map(grow, rows_of), strict=True):
                 for row, piece in zip(rows_of[owner], pieces, strict=True):
-                    grown[row] = (*stack[row], piece)
+                    grown[row] = (*stack[row], (piece, 1.0))
         return grown
 
     def average(
         self, stack: list[Ensemble], groups: Sequence[int], weights: Sequence[float]
     ) -> list[Ensemble]:
-        """What the rows of a group have in common, and then all their new trees, each with its own weight.
-
-        The weights are not used: a client with more data grew more trees.
-        """
-        joined: list[dict[Piece, None]] = [{} for _ in range(max(groups, default=-1) + 1)]
-        for ensemble, group in zip(stack, groups, strict=True):
-            joined[group].update(dict.fromkeys(ensemble))
-        return [tuple(pieces) for pieces in joined]
+        """What the rows of a group have in common, and the average of the trees that they have grown since."""
+        joined: list[dict[Piece, float]] = [{} for _ in range(max(groups, default=-1) + 1)]
+        for ensemble, group, weight in zip(stack, groups, weights, strict=True):
+            for piece, of_piece in ensemble:
+                joined[group][piece] = joined[group].get(piece, 0.0) + weight * of_piece
+        return [tuple(pieces.items()) for pieces in joined]
 
     def evaluate(self, stack: list[Ensemble]) -> list[dict[str, float]]:
         found: list[dict[str, float]] = []
         for ensemble in stack:
-            outputs = torch.from_numpy(self.margins(ensemble, _TEST))
+            margins = self.margins(ensemble, _TEST)
+            if np.abs(margins).max(initial=0.0) > self.largest:
+                margins = np.full_like(margins, np.nan)  # which a game refuses as diverged
+            outputs = torch.from_numpy(margins)
             if self.scenario.classes == 2:  # margin m is the log odds of class 1: logits 0 and m
                 outputs = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
             found += scores(
@@ -201,8 +212,8 @@ class XGBoostSession:
         """The ensemble's margins on a client's data or the test set: samples × outputs."""
         x = self.features[number]
         total = np.zeros((len(x), self.outputs))
-        for piece in ensemble:
-            total += piece.margins(number, x, self.outputs)
+        for piece, weight in ensemble:
+            total += weight * piece.margins(number, x, self.outputs)
         return total
 
     def _grow(self, ensemble: Ensemble, owner: int, t: int) -> Piece:
@@ -210,7 +221,7 @@ class XGBoostSession:
         start = self.margins(ensemble, owner).astype(np.float32)
         matrix.set_base_margin(start if self.outputs > 1 else start[:, 0])
         rules = {**self.parameters, "seed": self._seed(owner, t)}
-        return Piece(self.xgboost.train(rules, matrix, num_boost_round=self.trees[owner]))
+        return Piece(self.xgboost.train(rules, matrix, num_boost_round=self.trees))
 
     def _matrix(self, owner: int) -> Any:
         """A client's data, whose features XGBoost bins once for all rows and rounds."""
@@ -236,6 +247,14 @@ def _objective(classes: int) -> dict[str, Any]:
     if classes == 2:
         return {"objective": "binary:logistic", "base_score": 0.5}
     return {"objective": "multi:softprob", "num_class": classes, "base_score": 0.0}
+
+
+def _largest_target(scenario: Scenario) -> float:
+    return max((float(np.abs(data.y).max(initial=0.0)) for data in scenario.clients), default=0.0) or 1.0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def _flat(data: Dataset) -> Margins:

@@ -115,11 +115,14 @@ def payout(
     step: Amount = Decimal("0.01"),
     currency: str = "",
     draws: int = DRAWS,
+    *,
+    anyway: bool = False,
 ) -> Payout:
     """Shares the pot out by one of the `RULES`, in whole steps that add up to it exactly.
 
     Everyone whom the rule pays gets at least `min_share` of the pot, up to rounding. How far the amounts would
-    move within the intervals of the values is simulated with `draws` draws and a fixed seed.
+    move within the intervals of the values is simulated with `draws` draws and a fixed seed. Values of a model that has
+    learnt nothing are refused, unless they are to be paid out `anyway`; the policy then says so.
 
     >>> values = Values([2.0, 1.0, 0.0], ("a", "b", "c"), "exact", 8, guarantee="exact")
     >>> [str(line.amount) for line in payout(values, 100, "proportional").lines]
@@ -132,9 +135,16 @@ def payout(
     steps = in_steps(exact_pot, exact_step)
     least = _least(min_share, values.n)
     _check(values, currency)
+    if values.warning and not anyway:
+        raise InputError(
+            f"{values.warning} To share the pot out by these values all the same: anyway=True (--anyway)."
+        )
     firm = stability(values, chosen, float(least), draws)
     lines = _lines(values, chosen, least, steps, exact_step, firm)
-    said = policy(chosen, exact_pot, exact_step, currency, least)
+    said = (
+        *([values.warning] if values.warning else ()),
+        *policy(chosen, exact_pot, exact_step, currency, least),
+    )
     origin = (values.method, values.guarantee, values.game_id)
     return Payout(lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin)
 

@@ -40,12 +40,13 @@ def report(
     pot: Any = None,
     currency: str = "",
     rule: str | None = None,
+    anyway: bool = False,
     format: str | None = None,
 ) -> Path:
     """Writes a report of values: one file that works offline; Markdown where its name ends in .md.
 
     With the `store` that the values were made with, it also shows what the trainings tell. A `pot` is shared out
-    by a `rule` (see `payout`); without one, payouts are in percent.
+    by a `rule`, `anyway` or only if something was learned (see `payout`); without one, payouts are in percent.
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
     path = as_path("The path of a report", path)
@@ -55,7 +56,7 @@ def report(
     elif store is not None:
         with UtilityStore(store, create=False) as opened:
             history = read_history(opened, values)
-    terms = Terms(None if pot is None else str(pot), currency, rule)
+    terms = Terms(None if pot is None else str(pot), currency, rule, anyway)
     content = render(values, history, None, terms, format or path.suffix)
     with write_file(path) as file:
         file.write(content)

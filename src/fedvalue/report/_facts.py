@@ -49,11 +49,15 @@ _DEFAULT_RULE = "floor"
 
 @dataclass(frozen=True)
 class Terms:
-    """What is paid out and how. Without a pot, the payout is in percent of whatever the pot will be."""
+    """What is paid out and how. Without a pot, the payout is in percent of whatever the pot will be.
+
+    `anyway`: also by values of a model that has learnt nothing.
+    """
 
     pot: str | None = None
     currency: str = ""
     rule: str | None = None
+    anyway: bool = False
 
     @property
     def chosen(self) -> bool:
@@ -218,8 +222,8 @@ def _payout(values: Values, terms: Terms) -> Payout | Absent:
     rule = terms.rule or _DEFAULT_RULE
     try:
         if terms.pot is None:
-            return payout(values, 100, rule, currency="%")
-        return payout(values, terms.pot, rule, currency=terms.currency)
+            return payout(values, 100, rule, currency="%", anyway=terms.anyway)
+        return payout(values, terms.pot, rule, currency=terms.currency, anyway=terms.anyway)
     except InputError as error:
         if terms.chosen:
             raise

@@ -106,6 +106,7 @@ def command_of(record: Mapping[str, Any]) -> str:
         **{name: value for name, value in training.items() if name != "seed" and value != 0.0},
         "metric": _part(record, "asked").get("metric") or record.get("metric"),
         "replicates": record.get("replicates"),
+        "empty": record.get("empty"),
         "method": _part(record, "asked").get("method") or record.get("method"),
         "budget": record.get("budget"),
         "seed": record.get("seed"),
@@ -115,8 +116,13 @@ def command_of(record: Mapping[str, Any]) -> str:
     words = ["fedvalue", "run", "--no-config"]
     for name, value in options.items():
         words += [f"--{name}", _text(value)] if value is not None else []
-    for name, of in (("scenario-option", scenario), ("option", record)):
-        for key, value in _part(of, "options").items():
+    chosen = (
+        ("scenario-option", _part(scenario, "options")),
+        ("model-option", _part(record, "model_options")),
+        ("option", _part(record, "options")),
+    )
+    for name, of in chosen:
+        for key, value in of.items():
             words += ["--label", _text(value)] if key == "label" else [f"--{name}", f"{key}={_text(value)}"]
     return shlex.join(words)
 

@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 _NAME = 48  # letters of a name; the raw values have it in full
+_ABOUT_ALL = {"nothing learned": "all clients", "efficiency gap": "the sum of all values"}
 _NAMED = 4  # findings or clients in a sentence
 
 
@@ -122,7 +123,8 @@ def decimals_of(values: Values) -> int:
 def verdict(values: Values, ends: Ends | None, audit: Audit | Absent) -> tuple[str, ...]:
     """Who is worth what, who has no value, how sure that is, and what to look at."""
     missing = [_missing(values)] if values.absent else []
-    return _worth(values, ends), *missing, _certainty(values, audit), _attention(audit)
+    warning = [one_line(values.warning)] if values.warning else []
+    return *warning, _worth(values, ends), *missing, _certainty(values, audit), _attention(audit)
 
 
 def _worth(values: Values, ends: Ends | None) -> str:
@@ -143,7 +145,7 @@ def _worth(values: Values, ends: Ends | None) -> str:
         )
     if ends is None:
         return said if values.n == 1 else f"Of the {values.n:,} clients, {said}"
-    start = "no clients" if values.metric == UTILITY else "untrained model"
+    start = "no clients" if values.metric == UTILITY else values.empty_label
     who = "the one client" if values.n == 1 else f"all {values.n:,} clients"
     return (
         f"With {who}, the {shortened(values.metric, _NAME)} goes from {fixed(ends.none, decimals)} ({start}) to "
@@ -179,7 +181,7 @@ def _attention(audit: Audit | Absent) -> str:
         return f"There is no audit. {audit.why}"
     if not audit.findings:
         return f"The audit of {plural(audit.coalitions, 'trained coalition')} flags no client."
-    named = [f"{_listed(who) if who else 'the sum of all values'} ({kind})" for kind, who in _grouped(audit)]
+    named = [f"{_listed(who) if who else _ABOUT_ALL[kind]} ({kind})" for kind, who in _grouped(audit)]
     more = len(named) - _NAMED
     rest = f"; and {more} more" if more > 0 else ""
     return f"The audit flags {'; '.join(named[:_NAMED])}{rest}."

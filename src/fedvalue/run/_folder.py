@@ -35,6 +35,7 @@ _IDENTITY = (
     "stored_as",
     "higher_is_better",
     "replicates",
+    "empty",
     "method",
     "plan",
     "budget",
@@ -47,6 +48,7 @@ _CALLED = {
     "higher_is_better": "metric",
     "plan": "method",
     "game_id": "data, model or rules",
+    "empty": "v(∅)",
 }
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from fedvalue._checks import as_path, checked_init, did_you_mean, expect
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
+from fedvalue.games import EmptyLike
 from fedvalue.learners.metrics import MetricLike
 from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run, take_over
 from fedvalue.run._methods import MethodLike, as_method, check_types
@@ -39,10 +40,11 @@ class Job:
     """What `fedvalue run` does, as an object. None: what suits the scenario, or the usual.
 
     `scenario` is a name with `clients`, `partition`, `samples`, `data_dir`, `label` and `scenario_options`, or a
-    Scenario of your own; by default "files" where a folder is given, otherwise "digits". `model` is a name, package.module:factory, a function that makes an `nn.Module`, or a
-    learner. `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own,
-    with `options`. `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that
-    lack it are made again. `memory` is a number of bytes or a text such as 4GB. `checkpoint` is about how many seconds
+    Scenario of your own; by default "files" where a folder is given, otherwise "digits". `model` is a name,
+    package.module:factory, a function that makes an `nn.Module`, or a learner; `model_options` are those of a named one.
+    `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
+    `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that lack it are made
+    again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text such as 4GB. `checkpoint` is about how many seconds
     pass until what was trained is stored (default: 20). `address` to `gpus_per_task` go with
     `backend="ray"`. `store` keeps every training; with `out`, a folder, it is store.db in there, beside the values,
     the record of the run and its report.
@@ -61,6 +63,7 @@ class Job:
     data_dir: str | PathLike[str] | None = None
     label: str | None = None
     model: str | Learner | Callable[..., Any] | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
     epochs: int | None = None
     batch: int | None = None
@@ -72,6 +75,7 @@ class Job:
     metric: MetricLike | None = None
     retrain: bool = False
     replicates: int = 1
+    empty: EmptyLike = "initial"
     method: MethodLike = "surrogate"
     budget: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -182,6 +186,7 @@ class Job:
             "stored_as": game.stored_as,
             "higher_is_better": game.higher_is_better,
             "replicates": game.replicates,
+            "empty": game.empty.removeprefix("="),
             "method": method.name,
             "plan": fingerprint(method.function)[0][:24]
             if ESTIMATORS.get(method.name) is not method

@@ -15,6 +15,7 @@ from fedvalue.coalitions import members
 from fedvalue.errors import StoreError, UtilityError
 from fedvalue.games import (
     Game,
+    Grounded,
     Sharing,
     Staged,
     TableGame,
@@ -28,6 +29,7 @@ from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.run._shift import Shift
 from fedvalue.store import Claiming, Store, register
 from fedvalue.trainers import takes_claims
+from fedvalue.yardsticks import Empty
 
 __all__ = ["Ledger"]
 
@@ -47,6 +49,8 @@ class Ledger:
         self.known: list[dict[int, float]] = [{} for _ in range(game.replicates)]
         self.fresh: list[set[int]] = [set() for _ in range(game.replicates)]
         self.took: dict[int, float] = {}
+        self.grounded = game if isinstance(game, Grounded) else None
+        self.empty: Empty | None = None  # how v(∅) was fixed, once it is known
         # A table is its own memory; a copy of it as a dict would be a hundred times as large.
         in_memory = isinstance(game, TableGame) and store is None and not self.observers.want_outcomes
         self.table = game.utilities if isinstance(game, TableGame) and in_memory else None
@@ -97,12 +101,14 @@ class Ledger:
         found: dict[int, list[float]] = {}
         for replicate in range(replicates):
             for mask, outcome in self.store.read(self.game.id, None, replicate).items():
-                if lacks_metric(self.game, outcome):
+                if lacks_metric(self.game, mask, outcome):
                     continue
                 utility = float(self.game.utility(outcome))
                 if math.isfinite(utility):
                     found.setdefault(mask, []).append(utility)
-        repeated = [np.var(seen, ddof=1) for seen in found.values() if len(seen) > 1]
+        repeated = [
+            np.var(seen, ddof=1) for mask, seen in found.items() if len(seen) > 1 and not self._is_empty(mask)
+        ]
         variance = float(np.mean(repeated)) if repeated else None
         return {
             mask: (float(np.mean(seen)), (variance or 0.0) * (1 / len(seen) - 1 / replicates))
@@ -118,7 +124,8 @@ class Ledger:
         if self.store is not None:
             for replicate, utility in enumerate(found):
                 stored = {} if utility is not None else self.store.read(self.game.id, [mask], replicate)
-                if mask in stored and not lacks_metric(self.game, stored[mask]):
+                if mask in stored and not lacks_metric(self.game, mask, stored[mask]):
+                    self._note_empty(mask, stored[mask])
                     found[replicate] = float(self.game.utility(stored[mask]))
         complete = [utility for utility in found if utility is not None]
         return float(np.mean(complete)) if len(complete) == len(found) else None
@@ -131,9 +138,25 @@ class Ledger:
             return sum(map(len, self.fresh))
         return sum(len(fresh.intersection(asked)) for fresh in self.fresh)
 
+    def best(self) -> tuple[int, float, int] | None:
+        """The coalition with the highest utility that is known, what it is, and of how many; v(∅) is not among them."""
+        if self.table is not None:
+            return None
+        complete = set(self.known[0]).intersection(*self.known[1:])
+        masks = [mask for mask in complete if not self._is_empty(mask)]
+        if not masks:
+            return None
+        utilities = self.utilities(masks)
+        place = int(utilities.argmax())
+        return masks[place], float(utilities[place]), len(masks)
+
     def noise(self) -> float | None:
         """Standard deviation of a single evaluation of a coalition, pooled over all; None without repeats."""
-        repeated = [mask for mask in self.known[0] if all(mask in known for known in self.known)]
+        repeated = [
+            mask
+            for mask in self.known[0]
+            if all(mask in known for known in self.known) and not self._is_empty(mask)
+        ]
         if len(self.known) < 2 or not repeated:
             return None
         table = np.array([[known[mask] for known in self.known] for mask in repeated])
@@ -148,7 +171,7 @@ class Ledger:
                 raise StoreError(
                     f"The store does not give back coalition {members(mask)}, which was just stored."
                 )
-            outcome = outcome if lacks_metric(self.game, stored) else stored
+            outcome = outcome if lacks_metric(self.game, mask, stored) else stored
         if mask not in self.known[0]:
             self._remember(mask, outcome, 0)
             self.fresh[0].add(mask)
@@ -189,7 +212,7 @@ class Ledger:
 
             def read(masks: Sequence[int]) -> None:
                 for mask, outcome in store.read(self.game.id, masks, replicate).items():
-                    if not lacks_metric(self.game, outcome):
+                    if not lacks_metric(self.game, mask, outcome):
                         self._remember(mask, outcome, replicate)
                         self._tell(mask, outcome, replicate, total, reused=True)
                         shift.moved()
@@ -255,8 +278,17 @@ class Ledger:
                 f"{members(mask)}. It was not stored.",
                 members(mask),
             )
+        self._note_empty(mask, outcome)
         self.known[replicate][mask] = float(utility)
         self.took[mask] = self.took.get(mask, 0.0) + outcome.seconds
+
+    def _is_empty(self, mask: int) -> bool:
+        """Whether the utility follows from a rule and not from a training: it has no noise."""
+        return self.grounded is not None and self.grounded.is_empty(mask)
+
+    def _note_empty(self, mask: int, outcome: Outcome) -> None:
+        if mask == 0 and self.grounded is not None and self.grounded.is_empty(0):
+            self.empty = self.grounded.empty_of(outcome)
 
     def _tell(self, mask: int, outcome: Outcome, replicate: int, total: int, *, reused: bool) -> None:
         if self.observers.want_outcomes:

@@ -12,10 +12,11 @@ from fedvalue._files import json_ready
 from fedvalue._version import __version__
 from fedvalue.errors import InputError
 from fedvalue.games import FederatedGame
+from fedvalue.learners import make_learner
 from fedvalue.run._memory import parse_memory
 from fedvalue.scenarios import SCENARIOS, Scenario, load_scenario, where
 from fedvalue.trainers import Located, choose_device
-from fedvalue.training import Training
+from fedvalue.training import Ruled, Training
 
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
@@ -77,18 +78,22 @@ def prepare(job: Job) -> Prepared:
             **_scenario_options(job),
         )
         usual, suited = SCENARIOS[source].model, dict(SCENARIOS[source].training)
-    training = Training(**{**suited, **rules}, seed=job.seed)
     model = usual if job.model is None else job.model
+    learner = make_learner(model, **job.model_options)
+    if isinstance(learner, Ruled):  # what suits the data is for models that are trained in steps
+        suited = {name: rule for name, rule in suited.items() if name in learner.rules}
+    training = Training(**{**suited, **rules}, seed=job.seed)
     # A cluster has devices of its own; here a model is only looked at, and measured for a dry run.
     local = job.backend == "local"
     device = choose_device(job.device if local else "cpu")
     game = FederatedGame(
         scenario,
-        model,
+        learner,
         training,
         metric=job.metric,
         retrain=job.retrain,
         replicates=job.replicates,
+        empty=job.empty,
         trainer=job.backend,
         device=device if local else job.device,
         memory=memory,
@@ -119,13 +124,14 @@ def record_of(job: Job) -> dict[str, Any]:
                     "fingerprint": prepared.scenario.fingerprint,
                 },
                 "model": prepared.model,
+                "model_options": {name: plain(value) for name, value in job.model_options.items()},
                 # As the command line names what is the user's own; None: only Python has it.
                 "asked": {
                     name: given if isinstance(given := getattr(job, name), str) else None
                     for name in ("method", "metric")
                 },
                 "learner": dict(game.learner.identity()),
-                "training": asdict(game.training),
+                "training": _applied(game),
                 "backend": job.backend,
                 "device": game.trainer.device if isinstance(game.trainer, Located) else prepared.device,
                 "memory": parse_memory(job.memory),
@@ -155,6 +161,12 @@ def _chosen(job: Job) -> str | Scenario:
     if held:
         raise InputError(f"{folder} holds the data of {', '.join(held)}. Which scenario? Name it.")
     return "files"
+
+
+def _applied(game: FederatedGame) -> dict[str, Any]:
+    """The rules of training, without those that the model does not know."""
+    rules, learner = asdict(game.training), game.learner
+    return {n: r for n, r in rules.items() if not isinstance(learner, Ruled) or n in (*learner.rules, "seed")}
 
 
 def _scenario_options(job: Job) -> dict[str, Any]:

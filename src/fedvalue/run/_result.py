@@ -76,10 +76,17 @@ class Result:
         return audit(self.values, history.utilities, history.prints, level, more)
 
     def payout(
-        self, pot: Any, rule: str = "floor", min_share: Any = 0, step: Any = "0.01", currency: str = ""
+        self,
+        pot: Any,
+        rule: str = "floor",
+        min_share: Any = 0,
+        step: Any = "0.01",
+        currency: str = "",
+        *,
+        anyway: bool = False,
     ) -> Payout:
-        """Shares a pot out by the values, by a written policy, to the cent."""
-        return payout(self.values, pot, rule, min_share, step, currency)
+        """Shares a pot out by the values, by a written policy, to the cent; see `fedvalue.payout`."""
+        return payout(self.values, pot, rule, min_share, step, currency, anyway=anyway)
 
     def report(
         self,
@@ -89,6 +96,7 @@ class Result:
         pot: Any = None,
         currency: str = "",
         rule: str | None = None,
+        anyway: bool = False,
     ) -> Path:
         """Writes the report, one file that works offline; Markdown where the name ends in .md."""
         from fedvalue.report import Terms, render
@@ -97,7 +105,7 @@ class Result:
             self.values,
             self.history(),
             self.job.record(),
-            Terms(None if pot is None else str(pot), currency, rule),
+            Terms(None if pot is None else str(pot), currency, rule, anyway),
             format or Path(path).suffix,
             self.job.budget,
         )
@@ -147,4 +155,5 @@ class Result:
 
     def __str__(self) -> str:
         """What `fedvalue run` prints, without the bars."""
-        return "\n".join([*heading(self.job.prepared), "", str(self.values), *self.lines()])
+        warning = [self.values.warning, ""] if self.values.warning else []
+        return "\n".join([*warning, *heading(self.job.prepared), "", str(self.values), *self.lines()])

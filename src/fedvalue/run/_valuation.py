@@ -5,9 +5,11 @@ Several plans advance side by side and share every evaluation.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from operator import index
 from os import PathLike
 from typing import Any, TypeAlias
@@ -17,10 +19,10 @@ from numpy.typing import NDArray
 
 from fedvalue._checks import checked_call, expect
 from fedvalue._files import json_ready
-from fedvalue.coalitions import full_mask
+from fedvalue.coalitions import full_mask, members
 from fedvalue.errors import BudgetError, FedvalueError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan
-from fedvalue.games import Game, GameLike, Measured, Priced, RestrictedGame, Traceable, as_game
+from fedvalue.games import Game, GameLike, Judged, Measured, Priced, RestrictedGame, Traceable, as_game
 from fedvalue.outcome import UTILITY
 from fedvalue.run._ledger import Ledger
 from fedvalue.run._methods import MethodLike, check_types, default_method, runnable_methods
@@ -29,9 +31,11 @@ from fedvalue.run._progress import progress_bar
 from fedvalue.run._requests import Request, admit, checked_budget, plan_of, request
 from fedvalue.store import Store, UtilityStore
 from fedvalue.values import Cost, Estimate, Values
+from fedvalue.yardsticks import Baseline
 
 __all__ = ["StoreLike", "compare", "run_requests", "value"]
 
+_MARGIN_QUANTILE = 1.645  # of a margin for one model
 _MOST_IDLE = 1_000_000  # asks that bring nothing new: more is a plan that never ends
 
 StoreLike: TypeAlias = "Store | str | PathLike[str] | None"
@@ -193,6 +197,26 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         known_before=estimate.known_before,
         notes=tuple(estimate.notes),
         clients=game.clients if isinstance(game, RestrictedGame) else None,
+        empty=ledger.empty,
+        baseline=_baseline(game, ledger),
+    )
+
+
+def _baseline(game: Game, ledger: Ledger) -> Baseline | None:
+    """What an answer that ignores the data reaches, and how far the best coalition got."""
+    found = game.baseline() if isinstance(game, Judged) else None
+    best = ledger.best()
+    if found is None or best is None:
+        return found
+    mask, utility, many = best
+    clients = tuple(game.names[i] for i in members(mask))
+    # Of many models that know nothing, one is ahead by luck: the normal quantile z of a margin becomes √(z² + 2 ln K).
+    wider = math.sqrt(1 + 2 * math.log(many) / _MARGIN_QUANTILE**2)
+    return replace(
+        found,
+        best=utility,
+        best_clients=clients,
+        best_is_luck=utility <= found.utility + wider * found.margin,
     )
 
 

@@ -8,7 +8,7 @@ from fedvalue._text import count, duration, plural
 from fedvalue.estimators import guarantee_lines, rest_on
 from fedvalue.run._prepare import Prepared
 from fedvalue.scenarios import Scenario
-from fedvalue.training import Training, Work
+from fedvalue.training import Learner, Ruled, Training, Work
 from fedvalue.values import Values
 
 __all__ = ["heading", "result_lines"]
@@ -25,19 +25,20 @@ def heading(prepared: Prepared) -> list[str]:
         f"{scenario.name}, partition {prepared.partition}: {scenario.n} clients, {count(rows)} rows to train on, "
         f"{count(len(scenario.test))} to test on.",
         *([] if scenario.report is None else scenario.report.lines()),
-        f"{prepared.model}, {_rules(prepared.model, game.training)}, seed {game.training.seed}{repeats}, on "
+        f"{prepared.model}, {_rules(prepared.model, game.learner, game.training)}, seed {game.training.seed}{repeats}, on "
         f"{prepared.where}.",
         *(f"Note: {warning}" for warning in scenario.details.get("warnings", ())),
     ]
 
 
-def _rules(model: str, rules: Training) -> str:
+def _rules(model: str, learner: Learner, rules: Training) -> str:
     """How clients train, as far as the model leaves that open."""
     rounds = f"{rules.rounds} round{'' if rules.rounds == 1 else 's'}"
     if model == "least-squares":
         return "solved in closed form"
-    if model == "xgboost":
-        return f"federated bagging with {rounds}"
+    if isinstance(learner, Ruled):
+        own = ", ".join(f"{name} {value}" for name, value in learner.identity().items() if name != "model")
+        return f"{rounds}, {own}"
     if rules.algorithm == "fedsgd":
         return f"fedsgd with {rounds}, rate {rules.rate:g}"
     extra = f", momentum {rules.momentum:g}" if rules.momentum else ""
@@ -53,7 +54,7 @@ def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | N
     lines = []
     if values.utility_of_all is not None and values.utility_of_none is not None:
         lines.append(
-            f"All clients together: {values.metric} {values.sign * values.utility_of_all:.4f}; untrained model: "
+            f"All clients together: {values.metric} {values.sign * values.utility_of_all:.4f}; {values.empty_label}: "
             f"{values.sign * values.utility_of_none:.4f}. An equal split would give each {values.equal_split:+.4f}."
         )
     if values.other_unit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class Dataset:
 
     x: NDArray[Any]
     y: NDArray[Any]
+    here: ClassVar[bool] = True  # whether these are the rows themselves
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", as_array(self.x, "The features of a dataset", error=ScenarioError))

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import comb
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,7 @@ from fedvalue._files import write_file
 from fedvalue._text import count
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError
-from fedvalue.outcome import UTILITY, plain_metric
+from fedvalue.outcome import UTILITY, empty_metric, empty_rule, of_model, plain_metric
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["export", "lower_is_better", "summary"]
 
 Rows: TypeAlias = Iterable[dict[str, Any]]
-Writer: TypeAlias = "Callable[[StoredGame, Rows, Path, str | None], int]"
+Writer: TypeAlias = "Callable[[StoredGame, Rows, Path, str | None, str | None], int]"
 
 _LARGEST_TABLE = 25  # clients
 _USUAL_METRICS = (UTILITY, "accuracy")
@@ -35,10 +35,17 @@ _RESERVED = (UTILITY, "utilities", "names", "file", "allow_pickle")  # ours, and
 _PROVENANCE = ("backend", "device", "seconds", "created")
 
 
-def export(store: UtilityStore, game: str, path: str | PathLike[str], metric: str | None = None) -> int:
+def export(
+    store: UtilityStore,
+    game: str,
+    path: str | PathLike[str],
+    metric: str | None = None,
+    empty: str | None = None,
+) -> int:
     """Writes the outcomes of the game whose id begins so to a .csv, .jsonl or .npz file; returns how many.
 
-    An .npz is a full table, which needs all coalitions; `metric` is its utility.
+    An .npz is a full table, which needs all coalitions; `metric` is its utility, and `empty` the rule by which v(∅) is
+    fixed in it, as in the run; the store may know several.
     """
     out = Path(path)
     writers: dict[str, Writer] = {".csv": _write_csv, ".jsonl": _write_jsonl, ".npz": _write_npz}
@@ -46,7 +53,7 @@ def export(store: UtilityStore, game: str, path: str | PathLike[str], metric: st
     if write is None:
         raise InputError(f"An export must end in .csv, .jsonl or .npz. Got {out}.")
     stored = store.game(game)
-    return write(stored, store.rows(stored.id), out, metric)
+    return write(stored, store.rows(stored.id), out, metric, empty)
 
 
 def summary(store: UtilityStore, game: str) -> dict[str, Any]:
@@ -61,7 +68,7 @@ def summary(store: UtilityStore, game: str) -> dict[str, Any]:
     for row in store.rows(stored.id):
         masks.add(row["mask"])
         replicates.add(row["replicate"])
-        metrics.update(dict.fromkeys(row["metrics"]))
+        metrics.update(dict.fromkeys(name for name in row["metrics"] if empty_rule(name) is None))
         computed_by[" on ".join(filter(None, (row["backend"], row["device"])))] = None
         written = [min([*written[:1], row["created"]]), max([*written[1:], row["created"]])]
         seconds += row["seconds"]
@@ -78,7 +85,7 @@ def summary(store: UtilityStore, game: str) -> dict[str, Any]:
     }
 
 
-def _write_csv(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> int:
+def _write_csv(game: StoredGame, rows: Rows, out: Path, metric: str | None, empty: str | None) -> int:
     """One line per outcome; `clients` are indices separated by spaces, `mask` is hexadecimal."""
     listed = list(rows)
     metrics = list(dict.fromkeys(name for row in listed for name in row["metrics"]))
@@ -95,7 +102,7 @@ def _write_csv(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> i
     return len(listed)
 
 
-def _write_jsonl(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> int:
+def _write_jsonl(game: StoredGame, rows: Rows, out: Path, metric: str | None, empty: str | None) -> int:
     """One JSON object per line."""
     written = 0
     with write_file(out) as file:
@@ -107,7 +114,7 @@ def _write_jsonl(game: StoredGame, rows: Rows, out: Path, metric: str | None) ->
     return written
 
 
-def _write_npz(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> int:
+def _write_npz(game: StoredGame, rows: Rows, out: Path, metric: str | None, empty: str | None) -> int:
     """A full table: `utilities` and `names` as `--table` reads them, and every metric under its name, as measured.
 
     Where lower is better, the utilities are the metric negated.
@@ -123,7 +130,7 @@ def _write_npz(game: StoredGame, rows: Rows, out: Path, metric: str | None) -> i
             f"of {game.id}; {count(total - game.coalitions)} are missing. Export .csv or .jsonl instead."
         )
     tables: dict[tuple[str, int], NDArray[np.float64]] = {}
-    for row in rows:
+    for row in _grounded(list(rows), empty):
         for name, number in row["metrics"].items():
             table = tables.setdefault((name, row["replicate"]), np.full(total, np.nan))
             table[int(row["mask"], 16)] = number
@@ -150,6 +157,27 @@ def lower_is_better(metric: str) -> bool:
     (True, False)
     """
     return metric.rsplit("/", 1)[-1] in _LOWER_IS_BETTER
+
+
+def _grounded(rows: Sequence[dict[str, Any]], empty: str | None) -> Rows:
+    """The rows with v(∅) by one rule in place of the metrics of the model that training starts from."""
+    untrained = {row["replicate"]: row["metrics"] for row in rows if int(row["mask"], 16) == 0}
+    known = {rule for metrics in untrained.values() for name in metrics if (rule := empty_rule(name))}
+    rule = empty if empty is None or empty.isalpha() else f"={float(empty)!r}"
+    if rule is None and len(known) < 2:
+        rule = next(iter(known), None)
+    if rule not in known and (known or rule):
+        raise InputError(
+            f"Choose with --empty how v(∅) is fixed in the table. The store knows it by "
+            f"{', '.join(sorted(r.removeprefix('=') for r in known)) or 'no rule'}. Got {empty}."
+        )
+    for row in rows:
+        plain = of_model(row["metrics"])
+        if rule is None or plain != of_model(untrained[row["replicate"]]):
+            yield {**row, "metrics": plain}
+            continue
+        fixed = {name: untrained[row["replicate"]].get(empty_metric(name, rule)) for name in plain}
+        yield {**row, "metrics": {name: number for name, number in fixed.items() if number is not None}}
 
 
 def _utility_metric(game: StoredGame, complete: list[str], metric: str | None) -> str:

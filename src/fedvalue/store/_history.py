@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedvalue.errors import InputError, StoreError
+from fedvalue.outcome import of_model
 from fedvalue.store._sqlite import UtilityStore
 from fedvalue.values import Values
 
@@ -70,11 +71,16 @@ def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
     # A metric that only some trainings have says nothing about how two of them differ.
     shared = sorted(set.intersection(*(set(row["metrics"]) for row in rows)))
     used = []
+    untrained = {row["replicate"]: of_model(row["metrics"]) for row in rows if int(row["mask"], 16) == 0}
     for row in rows:
         mask, metrics = _among(int(row["mask"], 16), values.clients), row["metrics"]
         if mask is not None:
             used.append(row)
-            utilities.setdefault(mask, []).append(values.sign * float(metrics[values.stored_as]))
+            utility = values.sign * float(metrics[values.stored_as])
+            if values.empty and of_model(row["metrics"]) == untrained.get(row["replicate"]):
+                # Nobody in this coalition has data. The store may know v(∅) by other rules; the values count from theirs.
+                utility = utility if values.utility_of_none is None else values.utility_of_none
+            utilities.setdefault(mask, []).append(utility)
             prints[mask] = (*prints.get(mask, ()), *((name, metrics[name]) for name in shared))
     if not used:
         raise InputError(

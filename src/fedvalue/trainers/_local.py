@@ -21,6 +21,7 @@ from fedvalue.training import (
     AveragingSession,
     Learner,
     Pace,
+    Ruled,
     Session,
     Stack,
     Trace,
@@ -30,6 +31,7 @@ from fedvalue.training import (
     first_round,
     later_rounds,
     measured,
+    measured_untrained,
     need_updates,
     not_measured,
     passes_of,
@@ -110,7 +112,7 @@ class LocalTrainer:
             asked.setdefault(trained, []).append(mask)
         failed: dict[int, UtilityError] = {}
         if 0 in asked and (untrained := claim(asked[0])):
-            yield from _outcomes(session, [0], session.initial(), {0: list(untrained)}, began, failed)
+            yield from _outcomes(session, measured_untrained(session), {0: list(untrained)}, began, failed)
             began = time.perf_counter()
         work = passes_of(scenario, training, [mask for mask in asked if mask])
         clients = sorted({i for mask in work for i in members(mask)})
@@ -125,7 +127,7 @@ class LocalTrainer:
             if not wave:  # another process is at all of them
                 continue
             models = later_rounds(session, scenario, training.rounds, wave, first, rows, self.stage)
-            outcomes = list(_outcomes(session, wave, models, left, began, failed))
+            outcomes = list(_outcomes(session, measured(session, models, wave), left, began, failed))
             pace.took(sum(work[mask] for mask in wave), time.perf_counter() - began - seconds, wave=True)
             yield from outcomes
             began, seconds = time.perf_counter(), 0.0
@@ -160,7 +162,7 @@ class LocalTrainer:
 def make_one_step(scenario: Scenario, learner: Learner, training: Training, device: str) -> None:
     """A training as small as can be, after which others take their usual time."""
     client = next(i for i, data in enumerate(scenario.clients) if len(data))
-    rules = replace(training, rounds=2, epochs=1)
+    rules = replace(training, rounds=2, epochs=training.epochs if isinstance(learner, Ruled) else 1)
     plain = measuring(learner, {})  # so few rows say nothing about metrics of one's own
     for _ in LocalTrainer(device).train(scenario.thinned(training.batch), plain, rules, [1 << client]):
         pass
@@ -202,15 +204,14 @@ def _devices() -> dict[str, int]:
 
 def _outcomes(
     session: Session,
-    wave: Sequence[int],
-    models: Stack,
+    result: tuple[dict[int, dict[str, float]], dict[int, UtilityError]],
     asked: dict[int, list[int]],
     began: float,
     failed: dict[int, UtilityError],
 ) -> Iterator[tuple[int, Outcome]]:
-    found, reasons = measured(session, models, wave)
+    found, reasons = result
     failed |= {same: reason for mask, reason in reasons.items() for same in asked[mask]}
-    seconds = (time.perf_counter() - began) / len(wave)
+    seconds = (time.perf_counter() - began) / (len(found) + len(reasons))
     for mask, metrics in found.items():
         for same in asked[mask]:
             yield same, Outcome(metrics, seconds / len(asked[mask]), "local", session.device)

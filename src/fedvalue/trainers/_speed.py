@@ -11,7 +11,7 @@ import numpy as np
 
 from fedvalue.scenarios import Scenario
 from fedvalue.trainers._local import LocalTrainer, make_one_step
-from fedvalue.training import Learner, Training, canonical_masks, work_of
+from fedvalue.training import Learner, Ruled, Training, canonical_masks, work_of
 
 __all__ = ["seconds_per_pass"]
 
@@ -28,7 +28,8 @@ def seconds_per_pass(
     largest = max(map(len, scenario.clients))
     session = learner.session(scenario.thinned(training.batch), training, device, None)
     most = min(_MOST, session.rows, sum(mask.bit_count() for mask in masks))
-    abreast, rows, epochs = _GROWTH, training.batch, 1
+    abreast, rows = _GROWTH, training.batch
+    epochs = training.epochs if isinstance(learner, Ruled) else 1  # some models know none
     while True:
         part, few = scenario.thinned(rows), _few(scenario, masks, abreast)
         one, two = _rules(training, epochs, 1), _rules(training, epochs, 2)

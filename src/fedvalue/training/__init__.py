@@ -11,12 +11,14 @@ from fedvalue.training._fedavg import (
     later_rounds,
     recorded_rounds,
 )
-from fedvalue.training._measure import measured, not_measured
+from fedvalue.training._measure import UNTRAINED_MODELS, measured, measured_untrained, not_measured
 from fedvalue.training._rules import Training
 from fedvalue.training._session import (
     AveragingSession,
     Doubtful,
+    Drawing,
     Learner,
+    Ruled,
     Session,
     Stack,
     StartingLearner,
@@ -27,10 +29,13 @@ from fedvalue.training._waves import CHECKPOINT_SECONDS, Pace, waves
 
 __all__ = [
     "CHECKPOINT_SECONDS",
+    "UNTRAINED_MODELS",
     "AveragingSession",
     "Doubtful",
+    "Drawing",
     "Learner",
     "Pace",
+    "Ruled",
     "Session",
     "Stack",
     "StartingLearner",
@@ -45,6 +50,7 @@ __all__ = [
     "first_round",
     "later_rounds",
     "measured",
+    "measured_untrained",
     "need_updates",
     "not_measured",
     "passes_of",

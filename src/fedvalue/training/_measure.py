@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from fedvalue.coalitions import members
 from fedvalue.errors import UnavailableError, UtilityError
+from fedvalue.outcome import DRAWN, empty_metric
 from fedvalue.scenarios import Scenario
-from fedvalue.training._session import Session, Stack
+from fedvalue.training._session import Drawing, Session, Stack
 
-__all__ = ["measured", "not_measured"]
+__all__ = ["UNTRAINED_MODELS", "measured", "measured_untrained", "not_measured"]
 
+UNTRAINED_MODELS = 64
 _NAMED = 8
 
 
@@ -32,6 +35,33 @@ def measured(
         found |= metrics
         failed |= reasons
     return found, failed
+
+
+def measured_untrained(
+    session: Session, at_once: int = 16
+) -> tuple[dict[int, dict[str, float]], dict[int, UtilityError]]:
+    """What `measured` gives for ∅: the metrics of the model that every coalition starts from, and their means over
+    untrained models that have nothing to do with the seed of the training. What one of them reaches is luck, and every
+    value is counted from there. Where the initial model is not random, the one is all there is. A model on which a metric
+    of one's own fails is left out of the means.
+    """
+    rows: list[dict[str, float]] = []
+    seeds = [None, *range(UNTRAINED_MODELS)] if isinstance(session, Drawing) else [None]
+    for start in range(0, len(seeds), at_once):
+        some = seeds[start : start + at_once]
+        stack = session.drawn(some) if isinstance(session, Drawing) else session.initial()
+        found, failed = measured(session, stack, range(len(some)))
+        if start == 0 and 0 in failed:
+            return {}, {0: failed[0]}
+        rows += found.values()
+        if all(row == rows[0] for row in rows):
+            rows = rows[:1]
+            break
+    own, drawn = rows[0], rows[1:] or rows
+    means = {
+        empty_metric(name, "initial"): math.fsum(row[name] for row in drawn) / len(drawn) for name in own
+    }
+    return {0: {**own, **means, DRAWN: float(len(drawn))}}, {}
 
 
 def not_measured(scenario: Scenario, failed: Mapping[int, UtilityError]) -> UtilityError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class Training:
     """The rules of a federated training; part of a game's identity.
 
     `fedavg`: `rounds` × `epochs` of minibatches at each client, models averaged by data size (McMahan et
-    al. 2017). `fedprox` adds μ/2·‖θ − θ_global‖² to the local loss (Li et al. 2020). `fedsgd` makes one
+    al. 2017). `fedprox` adds μ/2·‖θ − θ_global‖² to the local loss (Li et al. 2020) and needs `mu`. `fedsgd` makes one
     full-batch step of plain SGD per round.
 
     >>> Training(rounds=2).identity()["rounds"]
@@ -60,13 +61,18 @@ class Training:
             )
         if self.mu and self.algorithm != "fedprox":
             raise InputError(f"mu belongs to fedprox. Got mu={self.mu} with {self.algorithm}.")
+        if self.algorithm == "fedprox" and not self.mu:
+            raise InputError(
+                "fedprox needs mu above 0, such as 0.01 (--mu 0.01): how strongly clients are held to the common model. "
+                "Without it, it would be fedavg."
+            )
         if self.momentum and self.optimizer != "sgd":
             raise InputError(f"momentum belongs to sgd. Got momentum={self.momentum} with {self.optimizer}.")
 
     def identity(self) -> dict[str, Any]:
         """Everything that changes the trained models, as plain data.
 
-        Settings that have no effect are left out: FedSGD has no epochs, and FedProx without μ is FedAvg.
+        Settings that have no effect are left out: FedSGD has no epochs, and only FedProx has μ.
         """
         rules = asdict(self)
         if self.algorithm == "fedsgd":
@@ -74,8 +80,18 @@ class Training:
                 del rules[unused]
         if not self.mu:
             del rules["mu"]
-            rules["algorithm"] = "fedavg" if self.algorithm == "fedprox" else self.algorithm
         return rules
+
+    def allow_only(self, names: Sequence[str], what: str, hint: str) -> None:
+        """Refuses rules that would be without effect: those that are neither among `names` nor as usual."""
+        others = [
+            rule.name
+            for rule in fields(self)
+            if rule.name not in (*names, "seed") and getattr(self, rule.name) != rule.default
+        ]
+        if others:
+            verb = "does" if len(others) == 1 else "do"
+            raise InputError(f"{' and '.join(others)} {verb} not apply to {what}. {hint}")
 
     def replicate(self, index: int) -> Training:
         """The same rules with the random numbers of the given repetition; 0 is this one."""

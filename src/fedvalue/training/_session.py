@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from fedvalue.scenarios import Scenario
 from fedvalue.training._rules import Training
 
-__all__ = ["AveragingSession", "Doubtful", "Learner", "Session", "Stack", "StartingLearner", "Weighed"]
+__all__ = [
+    "AveragingSession",
+    "Doubtful",
+    "Drawing",
+    "Learner",
+    "Ruled",
+    "Session",
+    "Stack",
+    "StartingLearner",
+    "Weighed",
+]
 
 Stack: TypeAlias = Any
 """Some models, in rows. Only the session that made a stack knows what is in it."""
@@ -81,6 +91,15 @@ class Doubtful(Protocol):
 
 
 @runtime_checkable
+class Drawing(Protocol):
+    """A session whose models begin at random: it can draw further ones."""
+
+    def drawn(self, seeds: Sequence[int | None]) -> Stack:
+        """Untrained models, a row for each seed; None is the one that every coalition starts from."""
+        ...
+
+
+@runtime_checkable
 class Weighed(Protocol):
     """A session that can say what models take."""
 
@@ -89,6 +108,13 @@ class Weighed(Protocol):
     def memory(self, rows: int) -> int:
         """An upper estimate of the bytes that so many local trainings side by side take."""
         ...
+
+
+@runtime_checkable
+class Ruled(Protocol):
+    """A learner to which only some rules of training apply: those named, and the seed."""
+
+    rules: tuple[str, ...]
 
 
 @runtime_checkable

@@ -115,9 +115,18 @@ class TorchLearner:
 
     def module(self, scenario: Scenario, seed: int) -> nn.Module:
         """The initial model: the same for a seed, whatever was drawn before."""
-        factory = MODELS[self.model] if isinstance(self.model, str) else self.model
         with seeded_generators(seed):
-            return check_module(make_module(factory, scenario), scenario)
+            return check_module(make_module(self._factory, scenario), scenario)
+
+    def another(self, scenario: Scenario, seed: int) -> nn.Module:
+        """One more such model, which needs no checks."""
+        with seeded_generators(seed):
+            module: nn.Module = make_module(self._factory, scenario)
+            return module
+
+    @property
+    def _factory(self) -> ModelFactory:
+        return MODELS[self.model] if isinstance(self.model, str) else self.model
 
 
 class TorchSession:
@@ -136,6 +145,7 @@ class TorchSession:
         self.device = device
         self.own_metrics = learner.own_metrics
         self.lock = RLock()  # a call of the module swaps its parameters: one thread of the user's at a time
+        self.learner = learner
         self.module = learner.module(scenario, training.seed).to(device)
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
         self.regression = scenario.classes == 0
@@ -170,10 +180,19 @@ class TorchSession:
         return rows * held + min(rows, self.chunk * len(self.programs)) * trained
 
     def initial(self) -> TorchStack:
+        return self.drawn([None])
+
+    def drawn(self, seeds: Sequence[int | None]) -> TorchStack:
         # Parameters that the user has frozen are part of the module, like buffers.
-        trained = ((name, p) for name, p in self.module.named_parameters() if p.requires_grad)
+        trained = [name for name, p in self.module.named_parameters() if p.requires_grad]
+        rows: dict[str, list[Tensor]] = {name: [] for name in trained}
         with self.lock:  # another thread's call may have swapped the parameters
-            return {name: p.detach().clone().unsqueeze(0) for name, p in trained}
+            for seed in seeds:
+                module = self.module if seed is None else self.learner.another(self.scenario, seed)
+                parameters = dict(module.named_parameters())
+                for name in trained:
+                    rows[name].append(parameters[name].detach().to(self.device))
+        return {name: torch.stack(tensors) for name, tensors in rows.items()}
 
     def take(self, stack: TorchStack, rows: Sequence[int]) -> TorchStack:
         index = torch.as_tensor(rows, dtype=torch.long, device=self.device)

@@ -1,0 +1,138 @@
+"""Answers that ignore the features: the best constant, guessing, and by how much luck may beat them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedvalue.errors import InputError, UtilityError
+from fedvalue.learners._scores import scores
+from fedvalue.learners.metrics import Counted, Metric
+from fedvalue.scenarios import CLASSIFICATION, Scenario
+from fedvalue.yardsticks import Baseline
+
+__all__ = ["baseline_of", "chance_metrics", "majority_label", "majority_metrics"]
+
+_Z = 1.6448536269514722  # one-sided: a model that knows nothing gets further in 5 % of test sets
+_ABSOLUTE = "mae"  # the one built-in metric whose best constant is the median and not the mean
+
+
+def majority_label(scenario: Scenario) -> str:
+    """What the best constant answer is, in words."""
+    return "the most frequent class" if scenario.task == CLASSIFICATION else "the mean of the targets"
+
+
+def majority_metrics(scenario: Scenario, own: Mapping[str, Metric]) -> dict[str, float]:
+    """All metrics, on the test rows, of the answer that is best for the training rows among those that are the same
+    for every row: the most frequent class (its probability by frequency, one row of each class added, so that an
+    unseen one is not impossible), or the mean of the targets (for the mean absolute error the median).
+    """
+    if not scenario.test.here or not all(data.here for data in scenario.clients):
+        raise InputError(
+            "The most frequent class cannot be known here: the rows of the clients, or the test rows, are at their "
+            "nodes. Choose initial, chance or a number."
+        )
+    return _constant_metrics(scenario, np.concatenate([data.y for data in scenario.clients]), own)
+
+
+def chance_metrics(scenario: Scenario) -> dict[str, float]:
+    """Built-in metrics of guessing all classes equally often; where the test rows are elsewhere, not all of them."""
+    if scenario.task != CLASSIFICATION:
+        raise InputError(
+            "Guessing needs classes, and this is a regression. Choose initial, majority or a number."
+        )
+    found = _guessed(scenario.classes, len(scenario.test), scenario.test.y if scenario.test.here else None)
+    for part, rows in scenario.test_parts.items() if scenario.test.here else ():
+        of_part = _guessed(scenario.classes, len(rows), scenario.test.y[rows])
+        found |= {f"{part}/{name}": number for name, number in of_part.items()}
+    return found
+
+
+def _guessed(classes: int, rows: int, labels: NDArray[np.int64] | None) -> dict[str, float]:
+    even = 1 / classes
+    found = {
+        "accuracy": even, "correct": rows * even, "loss": math.log(classes), "balanced_accuracy": even, "auc": 0.5,
+    }  # fmt: skip
+    if labels is not None:
+        shares = np.unique(labels, return_counts=True)[1] / len(labels)
+        found["f1"] = float((2 * even * shares / (even + shares)).mean())
+    return found
+
+
+def baseline_of(scenario: Scenario, counted: Counted) -> Baseline | None:
+    """What a model has to beat in the metric that counts; None where it cannot be known.
+
+    Where the clients' rows are elsewhere, the constant is the best one for the test rows themselves.
+    """
+    if not scenario.test.here:
+        return None
+    here = [data.y for data in scenario.clients if data.here]
+    known = len(here) == scenario.n
+    seen = np.concatenate(here) if known else scenario.test.y
+    own = {} if counted.own is None else {counted.stored_as: counted.own}
+    try:
+        number = _constant_metrics(scenario, seen, own)[counted.stored_as]
+    except UtilityError:  # a function of the user's own that cannot be computed for a constant
+        return None
+    label = f"always answering {majority_label(scenario)}"
+    label += "" if known else " of the test rows"
+    part, _, name = counted.name.rpartition("/")
+    labels = scenario.test.y[scenario.test_parts[part]] if part else scenario.test.y
+    if name == "f1" and number < (guessed := 1 / len(np.unique(labels))):
+        number, label = guessed, "guessing by the frequencies of the classes"
+    margin = 0.0 if counted.own is not None else _margin(name, number, labels)
+    return Baseline(label, number if counted.higher_is_better else -number, margin)
+
+
+def _margin(metric: str, constant: float, labels: NDArray[np.float64]) -> float:
+    """By how much a model whose answers have nothing to do with the labels may beat the constant, by luck.
+
+    Such a model strays from the constant on a part of the rows. Straying costs on average what it may win by luck;
+    the margin is at the part that makes the most of it, which is known in closed form.
+    """
+    m = len(labels)
+    if metric in ("r2", "mse", "mae"):
+        variance = 1.0 if metric == "r2" else constant
+        return _Z**2 / m * variance
+    if metric == "loss":
+        return _Z**2 / (2 * m)
+    counts = np.unique(labels, return_counts=True)[1]
+    if metric in ("accuracy", "correct"):
+        scale = m if metric == "correct" else 1
+        reached = constant / scale
+        others = counts.tolist()
+        if (hits := round(reached * m)) in others:
+            others.remove(hits)
+        behind = reached - max(others, default=0) / m
+        luck = 2 * _Z * math.sqrt(max(reached * (1 - reached), 0.0) / m)
+        return scale * (math.hypot(luck, behind) - behind) / 2
+    even = 1 / len(counts)
+    if metric == "auc":
+        errors = [math.sqrt((m + 1) / (12 * c * (m - c))) for c in counts if 0 < c < m]
+        return _Z * max(errors, default=0.0)
+    return _Z * even * math.sqrt(even * (1 - even) * float((1 / counts).sum()))  # balanced accuracy, F1
+
+
+def _constant_metrics(
+    scenario: Scenario, seen: NDArray[np.float64], own: Mapping[str, Metric]
+) -> dict[str, float]:
+    rows = len(scenario.test)
+    if scenario.task == CLASSIFICATION:
+        counts = np.bincount(seen, minlength=scenario.classes) + 1.0
+        return _scored(scenario, np.tile(np.log(counts / counts.sum()), (rows, 1)), own)
+    mean, median = float(np.mean(seen, dtype=np.float64)), float(np.median(seen))
+    found = _scored(scenario, np.full((rows, 1), mean), own)
+    of_median = _scored(scenario, np.full((rows, 1), median), {})
+    return found | {
+        name: number for name, number in of_median.items() if name.rpartition("/")[2] == _ABSOLUTE
+    }
+
+
+def _scored(scenario: Scenario, outputs: NDArray[np.float64], own: Mapping[str, Metric]) -> dict[str, float]:
+    parts = {name: torch.from_numpy(rows) for name, rows in scenario.test_parts.items()}
+    targets = torch.from_numpy(np.asarray(scenario.test.y))
+    return scores(torch.from_numpy(outputs)[None], targets, scenario.task, parts, own)[0]

@@ -1,0 +1,78 @@
+"""What values are measured against: how v(∅) was fixed, and the best answer that needs no training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Baseline", "Empty"]
+
+NOTHING_LEARNED = "The model learns nothing from these data: values mean nothing."
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Empty:
+    """How v(∅) was fixed: by which rule, in words, and as the mean of how many models where it is measured."""
+
+    rule: str
+    label: str
+    models: int = 0
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Empty:
+        """From plain data, checked."""
+        rule, label, models = data["rule"], data["label"], data.get("models", 0)
+        if not isinstance(rule, str) or not isinstance(label, str) or type(models) is not int:
+            raise ValueError(f"empty is {dict(data)!r}")
+        return cls(rule, label, models)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The best answer that ignores the features, which every model has to beat.
+
+    `utility` is what it reaches on the test rows, in words `label`. A model that knows nothing is ahead of it by
+    more than `margin` in one of twenty cases at most, by the luck of the test rows. `best` is the highest utility of
+    a trained coalition, `best_clients` are its clients; `best_is_luck` says that so many coalitions may contain one
+    that is as good by luck alone.
+    """
+
+    label: str
+    utility: float
+    margin: float
+    best: float | None = None
+    best_clients: tuple[str, ...] = ()
+    best_is_luck: bool = True
+
+    def beaten_by(self, utility: float) -> bool:
+        """Whether a model with this utility has learnt something."""
+        return utility > self.utility + self.margin
+
+    def statement(self, utility: float, metric: str, sign: int) -> str:
+        """What to say first about values whose grand coalition reaches only this utility; nothing where all is well."""
+        if self.beaten_by(utility):
+            return ""
+        reached = (
+            f"All clients together reach {metric} {sign * utility:.4f}; {self.label} has {sign * self.utility:.4f}"
+            + (f", and luck with the test rows explains a lead of {self.margin:.4f}." if self.margin else ".")
+        )
+        if self.best is None or self.best_is_luck:
+            return f"{NOTHING_LEARNED} {reached}"
+        who = ", ".join(self.best_clients[:_NAMED]) + (", …" if len(self.best_clients) > _NAMED else "")
+        return (
+            "The common model of all clients is no better than an answer that ignores the data: values are no basis for "
+            f"payments. {reached} Some coalitions do learn ({who}: {sign * self.best:.4f}), so some clients spoil it."
+        )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Baseline:
+        """From plain data, checked."""
+        numbers = [data["utility"], data["margin"], *([] if data.get("best") is None else [data["best"]])]
+        clients, is_luck = data.get("best_clients", ()), data.get("best_is_luck", True)
+        if not isinstance(data["label"], str) or not all(isinstance(x, (int, float)) for x in numbers):
+            raise ValueError(f"baseline is {dict(data)!r}")
+        if not all(isinstance(name, str) for name in clients) or not isinstance(is_luck, bool):
+            raise ValueError(f"baseline is {dict(data)!r}")
+        return cls(data["label"], data["utility"], data["margin"], data.get("best"), tuple(clients), is_luck)
