@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,12 @@ def federation(metric: str = "loss", who: Scenario = SCENARIO, rounds: int = ROU
     return FederatedGame(who, "mlp", training, metric=metric, trainer=CountingTrainer(), **rules)
 
 
+def from_its_start(make: Callable[..., Any]) -> Any:
+    """The game in which v(∅) is that of the very model that training starts from, as in a recorded run."""
+    ((_, outcome),) = make().evaluate([0])
+    return make(empty=outcome.metrics[make().stored_as])
+
+
 class ByHand:
     """The same games the slow way: one coalition, one client, one tensor at a time."""
 
@@ -142,7 +149,7 @@ class TestAgainstReconstructionByHand:
         assert fv.value(by_hand.game, "lambda-mr", lam=lam).mean == pytest.approx(expected, abs=1e-6)
 
     def test_lambda_mr_of_one_round_is_exact_on_that_round(self) -> None:
-        game = federation(rounds=1)
+        game = from_its_start(partial(federation, rounds=1))
         exact = fv.value(game.trace_games().round(1, range(1 << game.n)), "exact")
         assert fv.value(game, "lambda-mr", lam=1.0).mean == pytest.approx(exact.mean, abs=1e-12)
         assert fv.value(game, "lambda-mr").mean == pytest.approx(0.98 * exact.mean, abs=1e-12)
@@ -216,7 +223,8 @@ class TestDigFl:
         line = Scenario("line", parts, tuple("abc"), Dataset(x[90:], y[90:]), "regression", classes=0)
         rules = Training(rounds=1, epochs=1, rate=1e-4)
         game, by_error = (
-            FederatedGame(line, "linear", rules, metric=metric, device="cpu") for metric in ("r2", "mse")
+            from_its_start(partial(FederatedGame, line, "linear", rules, metric=metric, device="cpu"))
+            for metric in ("r2", "mse")
         )
         before, after = (-fv.value(game, "equal").mean.sum(), fv.value(game, "dig-fl").mean.sum())
         drop = fv.value(by_error, "equal").mean.sum()
@@ -470,7 +478,8 @@ def test_other_models(model: str) -> None:
 
     parts = tuple(map(images, flat.clients))
     pictures = Scenario("images", parts, flat.names, images(flat.test), flat.task, flat.classes)
-    game = FederatedGame(pictures, model, Training(rounds=1, epochs=1), metric="loss", device="cpu")
+    rules = Training(rounds=1, epochs=1)
+    game = from_its_start(partial(FederatedGame, pictures, model, rules, metric="loss", device="cpu"))
     exact = fv.value(game, "exact").mean
     assert fv.value(game, "or").mean == pytest.approx(exact, abs=1e-5)
     assert np.isfinite(fv.value(game, "dig-fl").mean).all()

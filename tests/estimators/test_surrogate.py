@@ -460,7 +460,7 @@ class TestUncertainty:
         more = fv.value(table, "surrogate-adaptive", 52)
         came = 1 - more.stderr.max() / values.stderr.max()
         assert gains[3] == pytest.approx(came, abs=0.3)
-        with pytest.raises(fv.InputError, match="negative"):
+        with pytest.raises(fv.InputError, match="at least 0"):
             values.expected_gain(-1)
         assert fv.value(table, "ipss", 24).expected_gain(5) is None
 

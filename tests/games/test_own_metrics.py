@@ -212,10 +212,12 @@ class TestOldStores:
         assert trainer.asked == []
 
     def test_the_store_serves_every_other_metric_as_before(self, store: Path) -> None:
-        before = store.read_bytes()
+        with fv.UtilityStore(store) as opened:
+            before = list(opened.rows(game().id))
         with pytest.raises(InputError, match="lack"):
             fv.value(game(metric=top_two), "exact", store=store)
-        assert store.read_bytes() == before
+        with fv.UtilityStore(store) as opened:
+            assert list(opened.rows(game().id)) == before
         trainer = Watched()
         fv.value(game(metric="auc", trainer=trainer), "exact", store=store)
         assert trainer.asked == []

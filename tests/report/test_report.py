@@ -910,12 +910,14 @@ class TestCommand:
         (copy / "store.db").write_bytes(b"not a store")
         assert "is not a fedvalue store" in failure("report", copy, code=1)
 
-    def test_overwriting_removes_the_old_report_first(self, copy: Path, one_thread: None) -> None:
+    def test_the_old_report_stays_until_there_are_new_values(self, copy: Path, one_thread: None) -> None:
         (copy / "report.html").write_text("of another run")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(import_module("fedvalue.run._job"), "run_requests", _interrupt)
             assert cli("run", *SMALL, "--method", "loo", "--out", copy, "--overwrite").exit_code != 0
-        assert not (copy / "report.html").exists()
+        assert (copy / "report.html").read_text() == "of another run"
+        done("run", *SMALL, "--method", "loo", "--out", copy, "--overwrite")
+        assert (copy / "report.html").read_text() != "of another run"
 
     @pytest.mark.parametrize("other", [{"game_id": "another"}, {"method": "loo"}])
     def test_the_command_of_another_run_is_not_shown(self, copy: Path, other: dict[str, str]) -> None:

@@ -49,14 +49,15 @@ IN_ONE = fv.Training(batch=1000, rate=0.05)
 def metrics(
     scenario: Scenario, model: str, mask: int, training: fv.Training | None = None
 ) -> dict[str, float]:
-    training = training or fv.Training(**SCENARIOS["files"].training)
+    suited = {} if model == "xgboost" else SCENARIOS["files"].training  # which knows rounds only
+    training = training or fv.Training(**suited)
     ((_, outcome),) = fv.FederatedGame(scenario, model, training).evaluate([mask])
     return dict(outcome.metrics)
 
 
 class TestRegression:
     @pytest.mark.parametrize(
-        ("model", "least"), [("mlp", 0.3), ("linear", 0.3), ("least-squares", 0.3), ("xgboost", 0.1)]
+        ("model", "least"), [("mlp", 0.3), ("linear", 0.3), ("least-squares", 0.3), ("xgboost", 0.25)]
     )
     def test_every_model_learns_from_targets_far_from_zero(
         self, diabetes: Path, model: str, least: float

@@ -44,9 +44,9 @@ class Job:
     package.module:factory, a function that makes an `nn.Module`, or a learner; `model_options` are those of a named one.
     `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
     `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that lack it are made
-    again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text such as 4GB. `checkpoint` is about how many seconds
-    pass until what was trained is stored (default: 20). `address` to `gpus_per_task` go with
-    `backend="ray"`. `store` keeps every training; with `out`, a folder, it is store.db in there, beside the values,
+    again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
+    such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20). `address` to
+    `gpus_per_task` go with `backend="ray"`. `store` keeps every training; with `out`, a folder, it is store.db in there, beside the values,
     the record of the run and its report.
 
     >>> job = Job("synthetic", clients=3, samples=20, method="exact")

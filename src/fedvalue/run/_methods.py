@@ -30,7 +30,7 @@ MethodLike: TypeAlias = "str | Method | Callable[..., Plan]"
 
 LARGEST_EXACT = 25  # clients: 2**25 coalitions are what a table in memory still holds
 _QUICK_EXACT = 20
-_OF_RUNS = ("game", "method", "budget", "seed", "store", "progress", "on_stage", "on_outcome", "on_values")
+_OF_RUNS = ("method", "budget", "seed", "store", "progress", "on_stage", "on_outcome", "on_values")
 
 
 def methods() -> list[Method]:

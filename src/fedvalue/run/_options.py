@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any, TypedDict
 
+from fedvalue.games import EmptyLike
 from fedvalue.learners.metrics import MetricLike
 from fedvalue.run._methods import MethodLike
 from fedvalue.training import Learner
@@ -23,6 +24,7 @@ class JobOptions(TypedDict, total=False):
     data_dir: str | PathLike[str] | None
     label: str | None
     model: str | Learner | Callable[..., Any] | None
+    model_options: Mapping[str, Any]
     rounds: int | None
     epochs: int | None
     batch: int | None
@@ -33,6 +35,7 @@ class JobOptions(TypedDict, total=False):
     mu: float | None
     metric: MetricLike | None
     retrain: bool
+    empty: EmptyLike
     replicates: int
     method: MethodLike
     budget: int | None
@@ -40,6 +43,7 @@ class JobOptions(TypedDict, total=False):
     seed: int
     device: str
     memory: int | str | None
+    checkpoint: float | None
     backend: str
     address: str | None
     workers: int | None

@@ -27,7 +27,7 @@ _FORMAT = "fedvalue.run/1"
 _RULES = ("rounds", "epochs", "batch", "rate", "optimizer", "momentum", "algorithm", "mu")
 _BACKENDS = ("local", "ray")
 _OF_RAY = ("address", "workers", "cpus_per_task", "gpus_per_task")
-_OF_LOCAL = ("checkpoint",)
+_OF_BOTH = ("checkpoint",)
 _RECORDED = ("numpy", "scipy", "torch", "scikit-learn")
 
 
@@ -177,15 +177,13 @@ def _backend_options(job: Job) -> dict[str, Any]:
     """Options of the trainer; those that were not given are left to it."""
     if job.backend not in _BACKENDS:
         raise InputError(f"The backend must be {' or '.join(_BACKENDS)}. Got {job.backend!r}.")
-    given = {n: getattr(job, n) for n in (*_OF_RAY, *_OF_LOCAL) if getattr(job, n) is not None}
-    for backend, names in (("ray", _OF_RAY), ("local", _OF_LOCAL)):
-        misplaced = [name for name in names if name in given]
-        if misplaced and job.backend != backend:
-            applies, it = ("applies", "it") if len(misplaced) == 1 else ("apply", "them")
-            called = {"ray": "Ray", "local": "trainings in this process"}[backend]
-            raise InputError(
-                f"{', '.join(misplaced)} {applies} to {called} only. Use --backend {backend}, or leave {it} out."
-            )
+    given = {n: getattr(job, n) for n in (*_OF_RAY, *_OF_BOTH) if getattr(job, n) is not None}
+    misplaced = [name for name in _OF_RAY if name in given]
+    if misplaced and job.backend != "ray":
+        applies, it = ("applies", "it") if len(misplaced) == 1 else ("apply", "them")
+        raise InputError(
+            f"{', '.join(misplaced)} {applies} to Ray only. Use --backend ray, or leave {it} out."
+        )
     return given
 
 
