@@ -92,7 +92,7 @@ class TestTruth:
         assert (
             plan.to_dict()["plan"]["trainings"] + 1 == job.run().cost.trained
         )  # the untrained model is no training
-        assert "For comparison, 1 more: the untrained model or all clients." in plan.lines()
+        assert "Also evaluated, for comparison: all clients together." in plan.lines()
 
     def test_an_exported_table_holds_utilities(self, tmp_path: Path) -> None:
         fv.run("digits", **SMALL, method="exact", metric="loss", store=tmp_path / "s.db")

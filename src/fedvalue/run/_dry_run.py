@@ -47,7 +47,7 @@ class DryRun:
     exact_seconds: float
     memory: int | None
     models: int
-    besides: int = 0
+    besides: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: the record of the run, and its plan."""
@@ -57,7 +57,7 @@ class DryRun:
             "plan": {
                 "coalitions": self.coalitions,
                 "asks": self.asks,
-                "besides": self.besides,
+                "besides": list(self.besides),
                 "stored": self.stored,
                 "trainings": self.work.trained * replicates,
                 "client_trainings": self.work.client_trainings * replicates,
@@ -78,14 +78,7 @@ class DryRun:
         name = request(self.job.method, self.job.options).method.name
         lines = [f"Plan: {name}, {count(self.coalitions)} of {count(everything)} coalitions{stored}."]
         if self.besides:
-            lines.append(
-                f"For comparison, {self.besides} more: "
-                + (
-                    "the untrained model or all clients."
-                    if self.besides == 1
-                    else "the untrained model and all clients."
-                )
-            )
+            lines.append(f"Also evaluated, for comparison: {' and '.join(self.besides)}.")
         if self.asks > 1:
             lines.append(
                 "The method decides as it goes: other utilities may lead it to fewer or other coalitions."
@@ -125,14 +118,17 @@ def dry_run(job: Job) -> DryRun:
     masks, asks = _asked(game.n, asked, job.seed)
     of_method = set(masks or ())
     coalitions = 1 << scenario.n if masks is None else len(of_method)
+    besides: tuple[str, ...] = ()
     if masks is not None:  # a run evaluates these for comparison, whatever the method asks for
-        masks = list(dict.fromkeys([*masks, 0, full_mask(game.n)]))
+        ends = {0: "the untrained model", full_mask(game.n): "all clients together"}
+        besides = tuple(name for mask, name in ends.items() if mask not in of_method)
+        masks = list(dict.fromkeys([*masks, *ends]))
     everything = work_of_all(scenario, training)
     if masks is None:
-        masks, work, stored, besides = _spread(scenario.n), everything, 0, 0
+        masks, work, stored = _spread(scenario.n), everything, 0
         passes = everything.passes * game.replicates
     else:
-        work, besides = work_of(scenario, training, masks), len(masks) - coalitions
+        work = work_of(scenario, training, masks)
         known = _stored(job, masks)
         stored = len(of_method.intersection(*known)) if known else 0
         left = [[mask for mask in masks if mask not in found] for found in known]
