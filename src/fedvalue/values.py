@@ -46,7 +46,8 @@ class Estimate:
     `dof` are the degrees of freedom behind `stderr` (None: as good as infinitely many); `details` says
     in plain data what the method did (strata, permutations, …). `guarantee` replaces what the method
     promises in general, where this run fell short of it (or did better). `covariance` is that of all values
-    together, where the method knows it.
+    together, where the method knows it. `errors` are the parts of `stderr`, where it has several: "coalitions" that
+    were not trained, the luck of "training", the sample of "test" rows.
 
     `unit` is what the values are in, where that is not the utility of the game. `forecast[k - 1]` is by which
     fraction k more evaluations would narrow the widest interval. `known_before` counts utilities that the method
@@ -63,6 +64,7 @@ class Estimate:
     forecast: Sequence[float] = ()
     known_before: int = 0
     notes: Sequence[str] = ()
+    errors: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ from cases import REAL_GAMES
 import fedvalue as fv
 from fedvalue.coalitions import full_mask, mask_of, members, membership
 from fedvalue.estimators.exact import shapley_values
+from fedvalue.estimators.surrogate import _one_seed
 from fedvalue.estimators.surrogate import _posterior as _surrogate_fit
 from fedvalue.estimators.surrogate._design import best_additions, fixed_plan
 from fedvalue.estimators.surrogate._kernel import MEAN, SD, Coalitions, Landmarks
+from fedvalue.estimators.surrogate._one_seed import OneSeed
 from fedvalue.estimators.surrogate._posterior import Likelihood, posterior
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
 from fedvalue.estimators.surrogate._terms import terms
@@ -61,7 +63,7 @@ def fit(
     extra = {m: (u, (noise or {}).get(m, 0.0)) for m, u in zip(masks, utilities, strict=True)}
     first = [0, full_mask(n)]
     asked = np.array([extra[m][0] for m in first])
-    return surrogate._Data.of(n, first, asked, extra).fit()[0]
+    return OneSeed.of(n, first, asked, extra).fit()[0]
 
 
 def covered(values: fv.Values | fv.values.Estimate, truth: Array, level: float = 1.96) -> float:
@@ -277,7 +279,7 @@ class TestValues:
         def unfit(*args: object) -> None:
             raise UnfitError
 
-        monkeypatch.setattr(surrogate, "posterior", unfit)
+        monkeypatch.setattr(_one_seed, "posterior", unfit)
         game = learning_curve()
         values = fv.value(game.table, "surrogate", 20)
         assert values.mean.sum() == pytest.approx(game.table[-1] - game.table[0])
@@ -410,7 +412,7 @@ class TestUncertainty:
         n, table = 8, learning_curve((900, 700, 400, 250, 150, 100, 20, 500)).table
 
         def unseen(masks: list[int]) -> Array:
-            return surrogate._Data.of(n, masks, table[masks], None)._unseen(-1.25)
+            return OneSeed.of(n, masks, table[masks], None).unseen(-1.25)
 
         edge = [0, *(1 << i for i in range(n)), full_mask(n)]
         small = [mask for mask in range(1 << n) if mask.bit_count() in (2, 3)]

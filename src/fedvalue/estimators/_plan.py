@@ -3,6 +3,8 @@
 A plan is a generator: it yields a list of coalitions, is sent their utilities as an array in the same
 order, and in the end returns its estimate. What is asked together is trained together. It never trains,
 reads no files and no clock, and draws randomness only from the generator it is given.
+
+A plan that spreads its trainings over several seeds yields trials instead: pairs of a coalition and a seed.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ from numpy.typing import NDArray
 
 from fedvalue.values import Estimate
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "Trial"]
 
-Plan: TypeAlias = Generator[Sequence[int], NDArray[np.float64], Estimate]
-"""What an estimator is: yields coalitions as bitmasks, is sent their utilities, returns its estimate."""
+Trial: TypeAlias = tuple[int, int]
+"""One training: a coalition as a bitmask, and the number of the seed (0, 1, …) that it is trained with."""
+
+
+Plan: TypeAlias = Generator[Sequence[int] | Sequence[Trial], NDArray[np.float64], Estimate]
+"""What an estimator is: yields coalitions as bitmasks, or trials, is sent their utilities, returns its estimate."""

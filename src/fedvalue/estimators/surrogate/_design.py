@@ -170,16 +170,25 @@ class Gains:
 
 
 def best_additions(
-    n: int, known: Sequence[int], prior: Prior, count: int, rng: np.random.Generator, among: int = 1024
+    n: int,
+    known: Sequence[int],
+    prior: Prior,
+    count: int,
+    rng: np.random.Generator,
+    among: int = 1024,
+    seeds: NDArray[np.intp] | None = None,
 ) -> Gains:
     """Again and again the coalition that reduces Σ Var(φ_i) most (A-optimal, greedy).
+
+    `seeds` are those of the known trainings, if there are several; an addition is trained with a seed of its own.
 
     Given the hyper-parameters, the posterior covariance does not depend on utilities: what an evaluation is
     worth is known before it is made. Candidates are all other coalitions, or `among` random ones.
     """
     candidates = _candidates(n, known, among, rng)
-    base = Coalitions.of([mask for mask in known if mask], n)
-    between, towards, variance = prior.given(base, Coalitions.of(candidates, n))
+    others = None if seeds is None else seeds.max() + 1 + np.arange(len(candidates))
+    base = Coalitions.of([mask for mask in known if mask], n, seeds)
+    between, towards, variance = prior.given(base, Coalitions.of(candidates, n, others))
     widest = variance.max()
     picked: list[int] = []
     shrunk: list[float] = []

@@ -18,7 +18,11 @@ __all__ = [
     "Array",
     "Coalitions",
     "Landmarks",
+    "WITHOUT_LUCK",
     "Slopes",
+    "luck_level_profile",
+    "luck_who_profile",
+    "noise_profile",
     "landmark_profile",
     "nugget",
     "nugget_prior",
@@ -37,7 +41,8 @@ Slopes = dict[int, Array]
 (
     SIZE, SIZE_REACH, WHO_POWER, WHO_REACH, PAIR, PAIR_POWER, PAIR_REACH,
     ROUGH, ROUGH_POWER, FLOOR, ALONE, ALONE_REACH, LEFT_OUT, LEFT_OUT_REACH, TRIPLE, PRODUCT,
-) = range(16)  # fmt: skip
+    NOISE, NOISE_POWER, LUCK_LEVEL, LUCK_WHO, LUCK_POWER,
+) = range(21)  # fmt: skip
 _PRIOR = {
     SIZE: (math.log(5.0), 2.0),
     SIZE_REACH: (math.log(1.8), 0.5),
@@ -55,23 +60,40 @@ _PRIOR = {
     LEFT_OUT_REACH: (math.log(1.2), 0.5),
     TRIPLE: (math.log(0.01), 1.5),
     PRODUCT: (math.log(0.03), 1.5),
+    # The luck of training, measured on ten games trained 16 to 48 times: luck that all trainings of a seed have in
+    # common, and that clients have with a seed, is in proportion to the luck of single trainings.
+    NOISE: (-3.5, 2.0),
+    NOISE_POWER: (-0.4, 0.4),
+    LUCK_LEVEL: (0.0, 1.0),
+    LUCK_WHO: (-0.2, 0.6),
+    LUCK_POWER: (-0.5, 0.3),
 }
+WITHOUT_LUCK = NOISE  # this many come first: those of a game that was trained with one seed
 MEAN: Array = np.array([_PRIOR[k][0] for k in range(len(_PRIOR))])
 SD: Array = np.array([_PRIOR[k][1] for k in range(len(_PRIOR))])
 
 _LEVEL = 10.0  # prior variance of the overall level, in units of the size term: as good as unknown
 _JITTER = 1e-9
+_LUCK_LEVEL_FLOOR, _LUCK_LEVEL_REACH = (
+    0.3,
+    1.5,
+)  # a seed's level: alike from size 2 to N, less so for single clients
+_LUCK_WHO_REACH = 1.8  # neighbouring sizes correlate by .9, sizes 1 and n − 1 hardly
 
 
 @dataclass(frozen=True)
 class Coalitions:
-    """Non-empty coalitions as a matrix of members, with what the prior needs to know about them."""
+    """Non-empty coalitions as a matrix of members, with what the prior needs to know about them.
+
+    With `seed` they are trainings: which of the trainings of its coalition each of them is.
+    """
 
     inside: Array
+    seed: NDArray[np.intp] | None = None
 
     @classmethod
-    def of(cls, masks: Sequence[int], n: int) -> Coalitions:
-        return cls(membership(masks, n).astype(float))
+    def of(cls, masks: Sequence[int], n: int, seed: NDArray[np.intp] | None = None) -> Coalitions:
+        return cls(membership(masks, n).astype(float), seed)
 
     @property
     def n(self) -> int:
@@ -91,7 +113,18 @@ class Coalitions:
         return len(self.inside)
 
     def __getitem__(self, rows: NDArray[np.intp] | slice) -> Coalitions:
-        return Coalitions(self.inside[rows])
+        return Coalitions(self.inside[rows], None if self.seed is None else self.seed[rows])
+
+    def same_seed(self, other: Coalitions) -> Array:
+        """1 where both were trained with the same seed."""
+        assert self.seed is not None
+        assert other.seed is not None
+        return (self.seed[:, None] == other.seed).astype(float)
+
+    def same(self, other: Coalitions) -> Array:
+        """1 where both are the same coalition."""
+        shared = self.inside @ other.inside.T
+        return ((shared == self.size[:, None]) & (shared == other.size)).astype(float)
 
 
 @dataclass(frozen=True)
@@ -165,6 +198,29 @@ def landmark_profile(
     if not slopes:
         return full, {}
     return full, {weight: full, WHO_POWER: full * np.add.outer(a, b), weight + 1: scale * change}
+
+
+def noise_profile(q: Array, a: Array, b: Array, slopes: bool) -> tuple[Array, Slopes]:
+    """Of the luck of a single training."""
+    sizes = np.add.outer(a, b)
+    full = np.exp(q[NOISE] + q[NOISE_POWER] * sizes)
+    return full, {NOISE: full, NOISE_POWER: full * sizes} if slopes else {}
+
+
+def luck_level_profile(q: Array, a: Array, b: Array, slopes: bool) -> tuple[Array, Slopes]:
+    """Of what all trainings with a seed have in common."""
+    alike = _LUCK_LEVEL_FLOOR + _rough(_distance(a, b), _LUCK_LEVEL_REACH)[0]
+    full = np.exp(q[NOISE] + q[LUCK_LEVEL]) * alike
+    return full, {NOISE: full, LUCK_LEVEL: full} if slopes else {}
+
+
+def luck_who_profile(q: Array, a: Array, b: Array, slopes: bool) -> tuple[Array, Slopes]:
+    """Of a client's luck with a seed, whichever coalition it is in."""
+    sizes = np.add.outer(a, b)
+    full = (
+        np.exp(q[NOISE] + q[LUCK_WHO] + q[LUCK_POWER] * sizes) * _rough(_distance(a, b), _LUCK_WHO_REACH)[0]
+    )
+    return full, {NOISE: full, LUCK_WHO: full, LUCK_POWER: full * sizes} if slopes else {}
 
 
 def _who_scale(q: Array, a: Array, b: Array) -> Array:

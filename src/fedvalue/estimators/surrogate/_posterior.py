@@ -9,15 +9,15 @@ on draws; their covariance is that of the mixture around it, uncertainty about �
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.estimators.surrogate._kernel import MEAN, SD, Coalitions, Landmarks, nugget
+from fedvalue.estimators.surrogate._kernel import MEAN, SD, WITHOUT_LUCK, Coalitions, Landmarks, nugget
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError, cholesky, half_solve, inverse, solve
-from fedvalue.estimators.surrogate._terms import Term, shows_interactions, terms
+from fedvalue.estimators.surrogate._terms import Term, luck, shows_interactions, terms
 
 __all__ = ["Likelihood", "Posterior", "posterior"]
 
@@ -37,11 +37,15 @@ _SUBSET = 320  # points that hyper-parameters are fitted to; inference uses all
 
 @dataclass(frozen=True)
 class Posterior:
-    """Values without v(∅)'s part, their covariance, and the prior at the most likely hyper-parameters."""
+    """Values without v(∅)'s part, their covariance, and the prior at the most likely hyper-parameters.
+
+    `training` is the part of the covariance that comes from the luck of training (None: trained with one seed).
+    """
 
     mean: Array
     covariance: Array
     prior: Prior
+    training: Array | None = None
 
 
 class Likelihood:
@@ -55,6 +59,7 @@ class Likelihood:
         self.grid = np.ix_(self.index, self.index)
         self.likeness = [part.likeness(coalitions, coalitions) for part in parts]
         self.of_size = (np.arange(len(sizes))[:, None] == self.index).astype(float)
+        self.same = None if coalitions.seed is None else coalitions.same(coalitions)
 
     def value(self, q: Array) -> float:
         """Minus the log density."""
@@ -73,7 +78,7 @@ class Likelihood:
         except UnfitError:
             return 1e10, np.zeros(len(q))
         change = inverse(factor) - sharpness * np.outer(alpha, alpha)  # ∂/∂K, twice
-        diagonal = self.of_size @ np.diag(change)
+        diagonal = self.of_size @ (np.diag(change) if self.same is None else (change * self.same).sum(1))
         gradient = np.zeros(len(q))
         for likeness, of_part in zip(self.likeness, slopes, strict=True):
             by_size = self.of_size @ (change * likeness) @ self.of_size.T
@@ -82,7 +87,7 @@ class Likelihood:
         for k, slope in nugget_slopes.items():
             gradient[k] += diagonal @ slope
         gradient[0] += jitter_slope * diagonal.sum()
-        return density, gradient / 2 + (q - MEAN) / SD**2
+        return density, gradient / 2 + (q - MEAN[: len(q)]) / SD[: len(q)] ** 2
 
     def _kernel(
         self, q: Array, slopes: bool
@@ -94,7 +99,11 @@ class Likelihood:
             kernel += profile[self.grid] * likeness
             of_parts.append(of_part)
         variance, nugget_slopes, jitter = nugget(q, self.log_size)
-        kernel[np.diag_indices(len(kernel))] += variance[self.index] + jitter
+        if self.same is None:
+            kernel[np.diag_indices(len(kernel))] += variance[self.index] + jitter
+        else:
+            kernel += (variance[self.index] + jitter) * self.same
+            kernel[np.diag_indices(len(kernel))] += jitter
         return kernel, of_parts, nugget_slopes, jitter * _logistic(q[0])
 
 
@@ -102,7 +111,7 @@ def _density(q: Array, y: Array, factor: Array) -> tuple[float, Array, float]:
     """Minus the log density of the hyper-parameters, K⁻¹y, and the inverse of the scale."""
     alpha = solve(factor, y)
     shape, rate = _SHAPE + len(y) / 2, _RATE + max(float(y @ alpha), 0.0) / 2
-    away = (q - MEAN) / SD
+    away = (q - MEAN[: len(q)]) / SD[: len(q)]
     density = float(np.log(np.diag(factor)).sum() + shape * math.log(rate) + away @ away / 2)
     if not math.isfinite(density):
         raise UnfitError
@@ -115,18 +124,22 @@ def posterior(coalitions: Coalitions, y: Array, noise: Array | None = None) -> P
     `noise` is the variance of the error of each utility, 0 where it is exact. Hyper-parameters are fitted
     to exact utilities only, and to a subset of them where there are many.
     """
-    landmarks = Landmarks.seen_in(coalitions, y)
-    parts = terms(coalitions.n, landmarks, shows_interactions(coalitions))
+    distinct, mean_y = _distinct(coalitions, y)
+    landmarks = Landmarks.seen_in(distinct, mean_y)
+    parts = terms(coalitions.n, landmarks, shows_interactions(distinct))
+    if coalitions.seed is not None:
+        parts += luck(coalitions.n)
     chosen = _subset(coalitions, noise)
     likelihood = Likelihood(coalitions[chosen], y[chosen], parts)
-    mode, at_mode = _mode(likelihood)
+    count = WITHOUT_LUCK if coalitions.seed is None else len(MEAN)
+    mode, at_mode = _mode(likelihood, MEAN[:count], SD[:count])
     spread = _spread(likelihood, mode)
     noise_ratio = None if noise is None else noise / likelihood.scale(mode)
     prior = Prior(parts, mode, coalitions.n)
     mean, covariance, _ = _values_given(prior, coalitions, y, noise_ratio)
     found = [(0.0, mean, covariance)]
-    for draw in _draws(len(y)):
-        q = mode + SD * (spread @ draw)
+    for draw in _draws(len(y), count):
+        q = mode + SD[:count] * (spread @ draw)
         try:
             mean, covariance, density = _values_given(Prior(parts, q, prior.n), coalitions, y, noise_ratio)
             if len(chosen) < len(y):
@@ -134,7 +147,16 @@ def posterior(coalitions: Coalitions, y: Array, noise: Array | None = None) -> P
         except UnfitError:
             continue
         found.append((at_mode - density + draw @ draw / 2, mean, covariance))
-    return Posterior(found[0][1], _covariance(found), prior)
+    training = None if coalitions.seed is None else _luck_of(prior, coalitions, y)
+    return Posterior(found[0][1], _covariance(found), prior, training)
+
+
+def _distinct(coalitions: Coalitions, y: Array) -> tuple[Coalitions, Array]:
+    """Every coalition once, with the mean of its utilities over seeds."""
+    if coalitions.seed is None:
+        return coalitions, y
+    inside, index = np.unique(coalitions.inside, axis=0, return_inverse=True)
+    return Coalitions(inside), np.bincount(index.ravel(), y) / np.bincount(index.ravel())
 
 
 def _subset(coalitions: Coalitions, noise: Array | None) -> NDArray[np.intp]:
@@ -147,12 +169,12 @@ def _subset(coalitions: Coalitions, noise: Array | None) -> NDArray[np.intp]:
     return np.unique(np.append(rng.choice(exact, _SUBSET, replace=False), largest))
 
 
-def _mode(likelihood: Likelihood) -> tuple[Array, float]:
+def _mode(likelihood: Likelihood, mean: Array, sd: Array) -> tuple[Array, float]:
     from scipy.optimize import minimize
 
-    bounds = list(zip(MEAN - _BOUND * SD, MEAN + _BOUND * SD, strict=True))
+    bounds = list(zip(mean - _BOUND * sd, mean + _BOUND * sd, strict=True))
     options = {"maxiter": _ITERATIONS}
-    found = minimize(likelihood, MEAN, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = minimize(likelihood, mean, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not found.fun < 1e9:
         raise UnfitError
     return found.x, float(found.fun)
@@ -165,7 +187,7 @@ def _spread(likelihood: Likelihood, mode: Array) -> Array:
         step = np.zeros(len(mode))
         step[k] = _STEP * SD[k]
         rows.append((likelihood(mode + step)[1] - likelihood(mode - step)[1]) / (2 * step[k]))
-    curvature = np.array(rows) * np.outer(SD, SD)
+    curvature = np.array(rows) * np.outer(SD[: len(mode)], SD[: len(mode)])
     eigenvalues, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
     # The symmetric root: unlike single eigenvectors it does not jump where eigenvalues coincide.
     root: Array = (vectors / np.sqrt(np.maximum(eigenvalues, _FLATTEST))) @ vectors.T
@@ -173,23 +195,23 @@ def _spread(likelihood: Likelihood, mode: Array) -> Array:
 
 
 @lru_cache
-def _draws(points: int) -> Array:
+def _draws(points: int, count: int) -> Array:
     """Pairs of opposite standard normal draws; fewer where each costs more."""
     pairs = (
         32 if points <= 100 else 16 if points <= 300 else 8 if points <= 1000 else 4 if points <= 3000 else 2
     )
-    half = _normal_draws()[:pairs]
+    half = _normal_draws(count)[:pairs]
     both: Array = np.stack([half, -half], axis=1).reshape(2 * pairs, -1)
     return _CAUTION * both
 
 
 @lru_cache
-def _normal_draws() -> Array:
+def _normal_draws(count: int) -> Array:
     """Two sets of normal vectors, orthogonal to each other within a set."""
     rng = np.random.default_rng(0)
     blocks = []
     for _ in range(2):
-        gaussian = rng.standard_normal((len(MEAN), len(MEAN)))
+        gaussian = rng.standard_normal((count, count))
         directions, _ = np.linalg.qr(gaussian)
         directions = directions * np.sign(directions[0])
         blocks.append(directions.T * np.linalg.norm(gaussian, axis=0)[:, None])
@@ -213,6 +235,16 @@ def _values_given(
     if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
         raise UnfitError
     return mean, covariance, density
+
+
+def _luck_of(prior: Prior, coalitions: Coalitions, y: Array) -> Array:
+    """The covariance of the luck of training in the values, which are weighted sums of the utilities."""
+    of_luck = replace(prior, parts=[part for part in prior.parts if not part.prior.any()])
+    factor = cholesky(prior.utilities(coalitions))
+    weights = solve(factor, prior.rows(coalitions).T)
+    scale = 1 / _density(prior.q, y, factor)[2]
+    luck: Array = scale * weights.T @ of_luck.between(coalitions, coalitions) @ weights
+    return luck
 
 
 def _covariance(found: list[tuple[float, Array, Array]]) -> Array:

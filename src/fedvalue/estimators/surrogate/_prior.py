@@ -57,7 +57,12 @@ class Prior:
     def utilities(self, a: Coalitions) -> Array:
         """Cov(v(S), v(T)) among distinct coalitions, nuggets included."""
         kernel = self.between(a, a)
-        kernel[np.diag_indices(len(a))] += self._nugget[a.size - 1] + nugget(self.q, self._log_sizes)[2]
+        variance = self._nugget[a.size - 1] + nugget(self.q, self._log_sizes)[2]
+        if a.seed is None:
+            kernel[np.diag_indices(len(a))] += variance
+        else:
+            kernel += variance * a.same(a)
+            kernel[np.diag_indices(len(a))] += nugget(self.q, self._log_sizes)[2]
         return kernel
 
     def rows(self, a: Coalitions) -> Array:

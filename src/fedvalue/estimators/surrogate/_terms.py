@@ -33,13 +33,16 @@ from fedvalue.estimators.surrogate._kernel import (
     Landmarks,
     Slopes,
     landmark_profile,
+    luck_level_profile,
+    luck_who_profile,
+    noise_profile,
     product_profile,
     size_profile,
     subset_profile,
     who_profile,
 )
 
-__all__ = ["Term", "shows_interactions", "terms"]
+__all__ = ["Term", "luck", "shows_interactions", "terms"]
 
 Profile = Callable[[Array, Array, Array, bool], tuple[Array, Slopes]]
 
@@ -81,6 +84,20 @@ def terms(n: int, landmarks: Landmarks, interactions: bool = True) -> list[Term]
         if landmarks.alone is not None:
             found.append(_product_term(landmarks.alone, inner))
     return found
+
+
+def luck(n: int) -> list[Term]:
+    """The terms of what differs between trainings of the same coalition: they are no part of the values."""
+    nothing = np.zeros((n, n))
+
+    def term(profile: Profile, likeness: Callable[[Coalitions, Coalitions], Array]) -> Term:
+        return Term(profile, likeness, np.zeros(n), _no_direction, nothing)
+
+    return [
+        term(luck_level_profile, lambda a, b: a.same_seed(b)),
+        term(luck_who_profile, lambda a, b: a.same_seed(b) * _shared(a, b)),
+        term(noise_profile, lambda a, b: a.same_seed(b) * a.same(b)),
+    ]
 
 
 def shows_interactions(coalitions: Coalitions) -> bool:

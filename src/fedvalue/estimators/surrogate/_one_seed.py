@@ -1,0 +1,172 @@
+"""From utilities of some coalitions, trained with one seed, to an estimate of their Shapley values.
+
+The process is as sure as its prior is right. Intervals allow for three ways in which it is not: `_misfit`, `steps` and
+`unseen`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.coalitions import full_mask
+from fedvalue.estimators.exact import shapley_values
+from fedvalue.estimators.surrogate._design import best_additions
+from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
+from fedvalue.estimators.surrogate._posterior import posterior
+from fedvalue.estimators.surrogate._prior import Prior, UnfitError
+from fedvalue.values import Estimate
+
+__all__ = ["FORECAST", "FORECAST_POINTS", "Known", "OneSeed"]
+
+Array = NDArray[np.float64]
+Known = Mapping[int, tuple[float, float]]
+
+_POINTS = 7500  # that the process is conditioned on at most: its matrices then fill 2 GB
+FORECAST = 64  # further evaluations that the result foresees the effect of
+FORECAST_POINTS = 800  # beyond, looking ahead costs more than it is worth
+_MISFIT = 1.15  # least allowance for what the prior gets wrong, as a factor of the variance
+_MISFIT_CHOSEN = 1.75  # the same where the process chose coalitions itself, and nothing balances its errors
+_UNSEEN = 0.5  # of the difference between two ways to fill in sizes of which nothing is known
+
+
+@dataclass(frozen=True)
+class OneSeed:
+    """Utilities of coalitions that were trained with one seed, and the variances of their errors."""
+
+    n: int
+    utility: dict[int, float]
+    variance: dict[int, float]
+    extra: int
+    chosen: bool = False  # whether some coalitions were chosen by what the process said
+
+    @classmethod
+    def of(cls, n: int, masks: Sequence[int], utilities: Array, known: Known | None) -> OneSeed:
+        asked = dict(zip(masks, utilities.tolist(), strict=True))
+        more = {mask: pair for mask, pair in sorted((known or {}).items()) if mask not in asked}
+        utility = asked | {mask: pair[0] for mask, pair in more.items()}
+        return cls(n, utility, {mask: pair[1] for mask, pair in more.items() if pair[1] > 0}, len(more))
+
+    def extended(self, masks: Sequence[int], utilities: Array) -> OneSeed:
+        new = dict(zip(masks, utilities.tolist(), strict=True))
+        return OneSeed(self.n, self.utility | new, self.variance, self.extra, chosen=True)
+
+    def estimate(self, rng: np.random.Generator) -> Estimate:
+        return self.with_forecast(*self.fit(), rng)
+
+    def fit(self) -> tuple[Estimate, Prior | None]:
+        """Values with their covariance, and the fitted prior where there is something left to learn."""
+        n, empty = self.n, self.utility[0]
+        if len(self.utility) == 1 << n and not self.variance:
+            values = shapley_values(n, np.array([self.utility[mask] for mask in range(1 << n)]))
+            return self._estimate(values, np.zeros((n, n)), "exact"), None
+        masks = self._points()
+        observed = np.array([self.utility[mask] for mask in masks])
+        centre, spread = observed.mean(), observed.std()
+        if len(masks) < 2:
+            return self._estimate(*self.fallback()), None
+        if spread <= 1e-12 * max(1.0, abs(centre)):  # whoever takes part, it is always the same
+            share = (centre - empty) / n
+            return self._estimate(np.full(n, share), np.eye(n) * (share / len(masks)) ** 2), None
+        # Rounded, so that utilities in other units give the same numbers, not almost the same.
+        y = np.round((observed - centre) / spread, 11)
+        noise = np.array([self.variance.get(mask, 0.0) for mask in masks]) / spread**2
+        try:
+            found = posterior(Coalitions.of(masks, n), y, noise if noise.any() else None)
+        except UnfitError:
+            return self._estimate(*self.fallback()), None
+        unseen = self.unseen(found.prior.q[WHO_POWER] - 1)
+        covariance = found.covariance * spread**2 * self._misfit() + np.eye(n) * self.steps()
+        covariance += np.outer(unseen, unseen)
+        mean = found.mean * spread + (centre - empty) / n
+        if self.only_size_counts():  # the process says so too, up to rounding
+            mean = np.full(n, mean.mean())
+        return self._estimate(mean, covariance), found.prior
+
+    def _points(self) -> list[int]:
+        """All non-empty coalitions, or as many as fit: those of unusual size and a fixed choice of the others."""
+        masks = [mask for mask in self.utility if mask]
+        if len(masks) <= _POINTS:
+            return masks
+        edge = [mask for mask in masks if mask.bit_count() in (1, self.n - 1, self.n)]
+        inner = [mask for mask in masks if mask.bit_count() not in (1, self.n - 1, self.n)]
+        kept = np.random.default_rng(0).choice(len(inner), max(_POINTS - len(edge), 0), replace=False)
+        return edge + [inner[j] for j in sorted(kept)]
+
+    def only_size_counts(self) -> bool:
+        of_size: dict[int, float] = {}
+        return all(of_size.setdefault(mask.bit_count(), v) == v for mask, v in self.utility.items())
+
+    def _misfit(self) -> float:
+        """Allowance for what the prior gets wrong, which does not shrink as utilities are added.
+
+        As long as clients have been seen by themselves alone the prior is all there is, and its width is enough.
+        """
+        if self.chosen:
+            return _MISFIT_CHOSEN
+        if all(mask.bit_count() in (0, 1, self.n) for mask in self.utility):
+            return 1.0
+        beyond = (len(self.utility) - (3 * self.n + 2)) / (6 * self.n)
+        return max(_MISFIT, 1 + min(1.0, beyond))
+
+    def steps(self) -> float:
+        """A further variance where most utilities are one and the same: v rises in steps, not smoothly.
+
+        What a step depends on cannot be told from coalitions on one side of it: as much as the equal share.
+        """
+        inner = [v for mask, v in self.utility.items() if 0 < mask.bit_count() < self.n]
+        tied = max(Counter(inner).values()) / len(inner) if inner else 0.0
+        share = (self.utility[full_mask(self.n)] - self.utility[0]) / self.n
+        return float(tied * share) ** 2 if tied > 0.5 else 0.0
+
+    def unseen(self, power: float) -> Array:
+        """A deviation by which values may be off because no coalitions between two sizes were seen.
+
+        The process takes what a client does to be a power of the size there. Where clients are very different it
+        may as well stay large and then drop, as on a straight line between the two sizes.
+        """
+        n, count = self.n, Counter(mask.bit_count() for mask in self.utility)
+        seen = np.array([size for size in range(1, n) if count[size] >= n // 2], float)
+        alone = np.array([self.utility.get(1 << i, np.nan) for i in range(n)])
+        if len(seen) < 2 or np.isnan(alone).any():
+            return np.zeros(n)
+        sizes = np.arange(1.0, seen[-1])
+        line = np.interp(np.log(sizes), np.log(seen), seen**power)
+        apart: Array = (line - sizes**power).sum() / (n - 1) * (alone - alone.mean())
+        return _UNSEEN * apart
+
+    def fallback(self) -> tuple[Array, Array]:
+        """Equal split and a little of how clients do alone, with wide intervals."""
+        n = self.n
+        share = (self.utility[full_mask(n)] - self.utility[0]) / n
+        alone = np.array([self.utility.get(1 << i, np.nan) for i in range(n)])
+        tilt = np.nan_to_num(alone - np.nanmean(alone)) if np.isfinite(alone).any() else np.zeros(n)
+        return share + 0.3 * tilt, np.diag((0.3 * np.abs(tilt) + 0.5 * abs(share)) ** 2 + 1e-18)
+
+    def _estimate(self, mean: Array, covariance: Array, guarantee: str | None = None) -> Estimate:
+        # The process knows v(N) up to its jitter; what that leaves is shared by all.
+        gap = self.utility[full_mask(self.n)] - self.utility[0] - mean.sum()
+        thinned = len(self.utility) > _POINTS + 1 and guarantee is None
+        return Estimate(
+            mean + gap / self.n,
+            np.sqrt(np.diag(covariance)),
+            details={"points": _POINTS} if thinned else {},
+            guarantee=guarantee,
+            covariance=covariance,
+            known_before=self.extra,
+        )
+
+    def with_forecast(self, estimate: Estimate, prior: Prior | None, rng: np.random.Generator) -> Estimate:
+        """The estimate and how far the widest interval would shrink with more evaluations."""
+        if prior is None or len(self.utility) > FORECAST_POINTS:
+            return estimate
+        try:
+            gains = best_additions(self.n, list(self.utility), prior, FORECAST, rng, among=256)
+        except UnfitError:
+            return estimate
+        forecast = [round(shrunk, 4) for shrunk in gains.shrunk]
+        return replace(estimate, forecast=forecast)

@@ -1,0 +1,105 @@
+"""Which coalitions are trained with which seeds.
+
+A seed stands for one initial model and one order of minibatches. Luck is alike within a seed: all its trainings are
+a little better or worse than usual, and so is a client in all its coalitions. Hence many seeds, so that luck averages
+out, and in each of them trainings that can be compared with each other: the grand coalition, which shows the
+level of the seed, and both parts of a split, whose difference does not depend on it. Single clients are luckiest or
+unluckiest by themselves, and count as much as all other sizes: with a larger budget they are trained again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from fedvalue.coalitions import complement, full_mask
+from fedvalue.estimators._plan import Trial
+from fedvalue.estimators.surrogate._design import fixed_plan
+
+__all__ = ["default_seeds", "seeded_plan"]
+
+_PER_SEED = 8  # trainings; with fewer the levels of seeds are not known well
+_MOST_SEEDS = 16  # beyond, luck is no longer what limits the values
+_PER_COPY = 6  # times n trainings for every training of the single clients
+_MOST_COPIES = 4
+
+
+def default_seeds(budget: int, most: int | None) -> int:
+    """How many seeds a budget is spread over; `most` is how many the game has (None: as many as one likes).
+
+    >>> [default_seeds(budget, None) for budget in (8, 32, 64, 128, 1024)]
+    [1, 4, 8, 16, 16]
+    """
+    return max(1, min(budget // _PER_SEED, _MOST_SEEDS, budget if most is None else most))
+
+
+def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator) -> list[Trial]:
+    """At most `budget` different trainings for n clients; ∅ is none and not among them.
+
+    >>> plan = seeded_plan(4, 20, 2, np.random.default_rng(0))
+    >>> len(set(plan)), [seed for mask, seed in plan if mask == 0b1111]
+    (20, [0, 1])
+    """
+    everyone = full_mask(n)
+    copies = max(1, min(budget // (_PER_COPY * n), _MOST_COPIES, seeds))
+    levels = min(seeds, max(1, budget // 3))  # seeds with the grand coalition
+    again = levels - 1 + (copies - 1) * n  # trainings of coalitions that are in the plan already
+    masks = [mask for mask in fixed_plan(n, max(budget - again, 1) + 1, rng) if mask]
+    plan = _Dealt(seeds, min(budget, seeds * everyone))
+    plan.add((everyone, seed) for seed in range(levels))
+    alone = [mask for mask in masks if mask.bit_count() == 1 and mask != everyone]
+    for j in range(copies):
+        plan.add((mask, (i + j * max(1, seeds // copies)) % seeds) for i, mask in enumerate(alone))
+    splits = _splits([mask for mask in masks if mask != everyone and mask.bit_count() > 1], n, rng)
+    for split in splits:
+        plan.deal(split)
+    # More than every coalition once: further trainings of all of them.
+    while plan.left:
+        for split in _splits(range(1, everyone), n, rng):
+            plan.deal(split)
+    return plan.trials
+
+
+def _splits(masks: Iterable[int], n: int, rng: np.random.Generator) -> list[list[int]]:
+    """Coalitions in random order, next to their complements where these are there too."""
+    together: dict[int, list[int]] = {}
+    for mask in masks:
+        together.setdefault(min(mask, complement(mask, n)), []).append(mask)
+    splits = list(together.values())
+    return [splits[j] for j in rng.permutation(len(splits))]
+
+
+class _Dealt:
+    """Different trainings, dealt out to seeds up to a budget."""
+
+    def __init__(self, seeds: int, budget: int) -> None:
+        self.budget = budget
+        self.trials: list[Trial] = []
+        self.taken: set[Trial] = set()
+        self.load = np.zeros(seeds, dtype=np.intp)
+
+    @property
+    def left(self) -> int:
+        return self.budget - len(self.trials)
+
+    def add(self, trials: Iterable[Trial]) -> None:
+        for trial in trials:
+            if self.left and trial not in self.taken:
+                self.trials.append(trial)
+                self.taken.add(trial)
+                self.load[trial[1]] += 1
+
+    def deal(self, split: Sequence[int]) -> None:
+        """Trains these together, with the seed that has the fewest trainings and none of these."""
+        for seed in np.argsort(self.load, kind="stable"):
+            if all((mask, int(seed)) not in self.taken for mask in split):
+                self.add((mask, int(seed)) for mask in split)
+                return
+        for mask in split:  # no seed lacks all of them: each where it is missing
+            free = [
+                int(seed)
+                for seed in np.argsort(self.load, kind="stable")
+                if (mask, int(seed)) not in self.taken
+            ]
+            self.add((mask, seed) for seed in free[:1])

@@ -1,0 +1,122 @@
+"""From trainings of some coalitions with several seeds to the Shapley values of the expected utility.
+
+    v_r(S) = f(S) + luck of S with seed r
+
+f is the process of `_terms`, luck what its `luck` says: the level of a seed, how a client fares with it, and what
+is left to a single training. Values are those of f. Their error has two parts: coalitions that were not trained, and
+the luck of those that were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.estimators._plan import Trial
+from fedvalue.estimators.exact import shapley_values
+from fedvalue.estimators.surrogate._design import best_additions
+from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
+from fedvalue.estimators.surrogate._one_seed import FORECAST, FORECAST_POINTS, OneSeed
+from fedvalue.estimators.surrogate._posterior import posterior
+from fedvalue.estimators.surrogate._prior import Prior, UnfitError
+from fedvalue.values import Estimate
+
+__all__ = ["SeveralSeeds"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SeveralSeeds:
+    """Utilities by coalition and seed, without ∅, which is not trained: `empty` is its utility."""
+
+    n: int
+    empty: float
+    utility: Mapping[Trial, float]
+    extra: int = 0
+
+    def extended(self, trials: Sequence[Trial], utilities: Array) -> SeveralSeeds:
+        return replace(self, utility={**self.utility, **dict(zip(trials, utilities.tolist(), strict=True))})
+
+    @property
+    def masks(self) -> list[int]:
+        return [mask for mask, _ in self.utility]
+
+    @property
+    def seeds(self) -> NDArray[np.intp]:
+        return np.array([seed for _, seed in self.utility], dtype=np.intp)
+
+    @cached_property
+    def means(self) -> OneSeed:
+        """Every coalition once, with the mean over its seeds: what allowances are judged by."""
+        of_mask: dict[int, list[float]] = {}
+        for (mask, _), utility in self.utility.items():
+            of_mask.setdefault(mask, []).append(utility)
+        means = {mask: float(np.mean(utilities)) for mask, utilities in of_mask.items()}
+        return OneSeed(self.n, {0: self.empty, **means}, {}, 0)
+
+    def fit(self) -> tuple[Estimate, Prior | None]:
+        """Values with both parts of their error, and the fitted prior where there is something left to learn."""
+        n, count = self.n, len(set(self.seeds))
+        if len(self.utility) == count * ((1 << n) - 1):
+            return self._complete(), None
+        observed = np.fromiter(self.utility.values(), float)
+        centre, spread = observed.mean(), observed.std()
+        if spread <= 1e-12 * max(1.0, abs(centre)):
+            share = (centre - self.empty) / n
+            return _estimate(
+                np.full(n, share), np.eye(n) * (share / len(observed)) ** 2, np.zeros((n, n))
+            ), None
+        y = np.round((observed - centre) / spread, 11)
+        try:
+            found = posterior(Coalitions.of(self.masks, n, self.seeds), y)
+        except UnfitError:
+            mean, covariance = self.means.fallback()
+            return _estimate(mean, covariance, np.zeros((n, n))), None
+        assert found.training is not None
+        unseen = self.means.unseen(found.prior.q[WHO_POWER] - 1)
+        untrained = np.outer(unseen, unseen) + np.eye(n) * self.means.steps()
+        return (
+            _estimate(
+                found.mean * spread + (centre - self.empty) / n,
+                found.covariance * spread**2 + untrained,
+                found.training * spread**2,
+                self.extra,
+            ),
+            found.prior,
+        )
+
+    def _complete(self) -> Estimate:
+        """All coalitions with every seed: the mean of the values of the seeds, and what it errs by."""
+        values = []
+        for seed in sorted(set(self.seeds)):
+            table = [self.utility[mask, int(seed)] for mask in range(1, 1 << self.n)]
+            values.append(shapley_values(self.n, np.array([self.empty, *table])))
+        covariance = np.atleast_2d(np.cov(values, rowvar=False)) / len(values)
+        return _estimate(np.mean(values, axis=0), covariance, covariance, self.extra)
+
+    def with_forecast(self, estimate: Estimate, prior: Prior | None, rng: np.random.Generator) -> Estimate:
+        """The estimate and how far the widest interval would shrink with more trainings."""
+        if prior is None or len(self.utility) > FORECAST_POINTS:
+            return estimate
+        try:
+            gains = best_additions(self.n, self.masks, prior, FORECAST, rng, among=256, seeds=self.seeds)
+        except UnfitError:
+            return estimate
+        return replace(estimate, forecast=[round(shrunk, 4) for shrunk in gains.shrunk])
+
+
+def _estimate(mean: Array, covariance: Array, training: Array, extra: int = 0) -> Estimate:
+    luck = np.sqrt(np.diag(training))
+    total = np.sqrt(np.diag(covariance))
+    return Estimate(
+        mean,
+        total,
+        covariance=covariance,
+        known_before=extra,
+        errors={"coalitions": np.sqrt(np.maximum(total**2 - luck**2, 0.0)), "training": luck},
+    )

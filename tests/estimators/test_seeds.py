@@ -1,0 +1,203 @@
+"""The surrogate over several seeds: its plan, its closed forms against brute force, and the parts of its error."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from fedvalue.coalitions import complement, full_mask
+from fedvalue.errors import MethodError
+from fedvalue.estimators.exact import shapley_values
+from fedvalue.estimators.surrogate import _posterior
+from fedvalue.estimators.surrogate._kernel import MEAN, SD, Coalitions, Landmarks
+from fedvalue.estimators.surrogate._posterior import Likelihood
+from fedvalue.estimators.surrogate._prior import Prior
+from fedvalue.estimators.surrogate._seeds import default_seeds, seeded_plan
+from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
+from fedvalue.estimators.surrogate._terms import luck, terms
+from fedvalue.testing.games import Array
+from fedvalue.values import Estimate
+
+surrogate = import_module("fedvalue.estimators.surrogate").surrogate
+
+
+def lucky_table(n: int, seeds: int, seed: int = 0, noise: float = 0.02) -> Array:
+    """Utilities that grow with the clients' weights, each seed with a level, clients with luck, trainings with noise."""
+    rng = np.random.default_rng(seed)
+    inside = (np.arange(1 << n)[:, None] >> np.arange(n) & 1).astype(float)
+    weight = rng.uniform(0.2, 1.0, n)
+    expected = 1 - np.exp(-(inside @ weight))
+    level = rng.normal(0, noise, (seeds, 1))
+    fortune = rng.normal(0, noise, (seeds, n)) @ (inside / np.maximum(inside.sum(1, keepdims=True), 1)).T
+    table: Array = expected + (level + fortune + rng.normal(0, noise, (seeds, 1 << n))) * (inside.sum(1) > 0)
+    return table
+
+
+def drive(
+    table: Array, budget: int, seed: int = 0, **options: object
+) -> tuple[Estimate, list[tuple[int, int]]]:
+    n = table.shape[1].bit_length() - 1
+    plan = surrogate(n, budget, np.random.default_rng(seed), most_seeds=len(table), **options)
+    trials = next(plan)
+    with pytest.raises(StopIteration) as done:
+        plan.send(np.array([table[r, mask] for mask, r in trials]))
+    return done.value.value, trials
+
+
+class TestPlan:
+    @pytest.mark.parametrize("n", [2, 3, 5, 8, 10, 24])
+    @pytest.mark.parametrize("seeds", [2, 5, 16])
+    @pytest.mark.parametrize("per_client", [1.5, 4, 13, 40])
+    def test_spends_the_budget_on_different_trainings(self, n: int, seeds: int, per_client: float) -> None:
+        budget = max(int(per_client * n), seeds)
+        plan = seeded_plan(n, budget, seeds, np.random.default_rng(1))
+        assert len(plan) == len(set(plan)) == min(budget, seeds * full_mask(n))
+        assert all(0 < mask <= full_mask(n) and 0 <= seed < seeds for mask, seed in plan)
+        assert plan == seeded_plan(n, budget, seeds, np.random.default_rng(1))
+
+    def test_seeds_have_their_level_and_splits_stay_together(self) -> None:
+        n, seeds = 10, 8
+        plan = seeded_plan(n, 64, seeds, np.random.default_rng(0))
+        assert sorted(seed for mask, seed in plan if mask == full_mask(n)) == list(range(seeds))
+        load = Counter(seed for _, seed in plan)
+        assert max(load.values()) - min(load.values()) <= 2
+        seed_of = dict(plan)
+        middle = [mask for mask in seed_of if mask.bit_count() == 5 and complement(mask, n) in seed_of]
+        assert len(middle) >= 10
+        assert all(seed_of[mask] == seed_of[complement(mask, n)] for mask in middle)
+
+    def test_clients_alone_are_trained_again_where_there_is_room(self) -> None:
+        often = Counter(mask for mask, _ in seeded_plan(10, 256, 16, np.random.default_rng(0)))
+        assert {often[1 << i] for i in range(10)} == {4}
+
+    def test_the_budget_decides_how_many_seeds(self) -> None:
+        assert [default_seeds(budget, None) for budget in (4, 32, 64, 10_000)] == [1, 4, 8, 16]
+        assert default_seeds(64, 3) == 3
+
+    def test_more_seeds_than_the_game_has_are_refused(self) -> None:
+        with pytest.raises(MethodError, match="trained with 2"):
+            next(surrogate(4, 30, np.random.default_rng(0), seeds=3, most_seeds=2))
+
+
+class TestClosedForms:
+    def trained(self, n: int, seed: int) -> tuple[Coalitions, Array]:
+        rng = np.random.default_rng(seed)
+        trials = seeded_plan(n, 30, 4, rng)
+        coalitions = Coalitions.of([mask for mask, _ in trials], n, np.array([r for _, r in trials]))
+        return coalitions, np.sqrt(coalitions.inside @ rng.random(n)) + 0.1 * rng.standard_normal(len(trials))
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_the_gradient_is_the_slope_of_the_density(self, seed: int) -> None:
+        n = 6
+        coalitions, y = self.trained(n, seed)
+        likelihood = Likelihood(coalitions, y, terms(n, Landmarks()) + luck(n))
+        q = MEAN + 0.5 * SD * np.random.default_rng(seed).standard_normal(len(MEAN))
+        density, gradient = likelihood(q)
+        assert density == pytest.approx(likelihood.value(q))
+        for k in range(len(q)):
+            step = np.zeros(len(q))
+            step[k] = 1e-5
+            slope = (likelihood.value(q + step) - likelihood.value(q - step)) / 2e-5
+            assert gradient[k] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_values_and_both_parts_of_their_error_equal_brute_force(self, seed: int) -> None:
+        """The joint normal distribution of all 2^n expected utilities and the trainings, conditioned in full."""
+        n = 5
+        trained, y = self.trained(n, seed)
+        q = MEAN + 0.3 * SD * np.random.default_rng(seed).standard_normal(len(MEAN))
+        prior = Prior(terms(n, Landmarks()) + luck(n), q, n)
+        expected = Prior(terms(n, Landmarks()), q, n)
+        everyone = Coalitions.of(range(1, 1 << n), n)
+        to_values = np.array([shapley_values(n, unit) for unit in np.eye(1 << n)]).T[:, 1:]
+        of_all = expected.utilities(everyone)
+        index = [int(row @ (1 << np.arange(n))) - 1 for row in trained.inside]
+        with_luck = of_all[np.ix_(index, index)] + sum(
+            part.profile(q, np.log(trained.size), np.log(trained.size), False)[0]
+            * part.likeness(trained, trained)
+            for part in luck(n)
+        )
+        gain = np.linalg.solve(with_luck, of_all[index]).T
+        left = to_values @ (of_all - gain @ of_all[index]) @ to_values.T
+
+        mean, covariance, _ = _posterior._values_given(prior, trained, y, None)
+        assert mean == pytest.approx(to_values @ gain @ y, abs=1e-5)
+        scale = np.trace(covariance) / np.trace(left)
+        assert covariance == pytest.approx(scale * left, abs=1e-5 * np.abs(covariance).max())
+
+        weights = to_values @ gain
+        only_luck = with_luck - of_all[np.ix_(index, index)]
+        part = _posterior._luck_of(prior, trained, y)
+        brute = weights @ only_luck @ weights.T
+        assert part / np.trace(part) == pytest.approx(brute / np.trace(brute), abs=1e-5)
+        assert (np.diag(part) < np.diag(covariance)).all()
+
+    def test_all_coalitions_with_every_seed_give_the_mean_of_the_seeds(self) -> None:
+        table = lucky_table(4, 6)
+        table[:, 0] = 0.0
+        n, trials = 4, [(mask, r) for mask in range(1, 16) for r in range(6)]
+        data = SeveralSeeds(n, 0.0, {trial: float(table[trial[1], trial[0]]) for trial in trials})
+        estimate, prior = data.fit()
+        values = np.array([shapley_values(n, row) for row in table])
+        assert prior is None
+        assert estimate.mean == pytest.approx(values.mean(0))
+        assert estimate.stderr == pytest.approx(values.std(0, ddof=1) / np.sqrt(6))
+        assert estimate.errors["coalitions"] == pytest.approx(np.zeros(n), abs=1e-9)
+
+
+class TestValues:
+    def test_other_units_and_another_zero_change_nothing_else(self) -> None:
+        table = lucky_table(6, 8)
+        plain, _ = drive(table, 60)
+        scaled, _ = drive(1000 * table - 77, 60)
+        assert plain.stderr is not None
+        assert scaled.mean == pytest.approx(1000 * plain.mean, rel=1e-4)
+        assert scaled.stderr == pytest.approx(1000 * plain.stderr, rel=1e-3)
+
+    def test_an_interval_has_two_parts(self) -> None:
+        estimate, trials = drive(lucky_table(6, 8), 40)
+        assert sum(mask > 0 for mask, _ in trials) == 40
+        assert estimate.stderr is not None
+        parts = estimate.errors["coalitions"] ** 2 + estimate.errors["training"] ** 2
+        assert parts == pytest.approx(estimate.stderr**2)
+        assert (estimate.errors["training"] > 0).all()
+        assert len(estimate.forecast) > 0
+
+    def test_more_luck_more_of_it_in_the_interval(self) -> None:
+        calm, wild = (
+            np.mean(
+                [drive(lucky_table(7, 8, seed, noise), 64)[0].errors["training"].mean() for seed in range(3)]
+            )
+            for noise in (0.002, 0.05)
+        )
+        assert wild > 5 * calm
+
+    def test_is_closer_to_the_expected_values_than_all_coalitions_of_one_seed(self) -> None:
+        errors = []
+        for seed in range(4):
+            table = lucky_table(8, 40, seed, noise=0.03)
+            table[:, 0] = 0.0
+            values = np.array([shapley_values(8, row) for row in table])
+            truth = values.mean(0)
+            one = np.linalg.norm(values - truth, axis=1).mean()
+            errors.append(np.linalg.norm(drive(table, 64)[0].mean - truth) / one)
+        assert np.mean(errors) < 0.7
+
+    def test_intervals_hold_the_expected_values(self) -> None:
+        held = []
+        for seed in range(8):
+            table = lucky_table(8, 60, seed, noise=0.03)
+            table[:, 0] = 0.0
+            truth = np.mean([shapley_values(8, row) for row in table], axis=0)
+            estimate, _ = drive(table, 64, seed)
+            assert estimate.stderr is not None
+            held.append(np.abs(estimate.mean - truth) <= 1.96 * estimate.stderr)
+        assert 0.88 <= np.mean(held) <= 1.0
+
+    @pytest.mark.parametrize("table", [np.zeros((8, 16)), np.full((8, 16), 0.5)])
+    def test_a_game_without_differences_has_equal_values(self, table: Array) -> None:
+        estimate, _ = drive(table, 40)
+        assert estimate.mean == pytest.approx(np.zeros(4), abs=1e-12)
