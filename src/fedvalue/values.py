@@ -94,6 +94,10 @@ class Values:
     answer that ignores the features reaches; both are None where the game does not know. Stores hold the metric as `stored_as`: two
     metrics of one's own may have the same name. `details` holds what only the method knows.
 
+    Trained with one of the `seeds` there are, values are those of that seed. Trained with several, they are those of the
+    expected utility, `evaluations` counts trainings, and `errors` holds the parts of `stderr`: "coalitions" that were
+    not trained, the luck of "training", and "test" rows; a part that is not known is missing.
+
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
 
@@ -131,6 +135,8 @@ class Values:
     stored_as: str = ""
     empty: Empty | None = None
     baseline: Baseline | None = None
+    seeds: int = 1
+    errors: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
@@ -143,6 +149,10 @@ class Values:
             if given is None and name != "mean":
                 continue
             object.__setattr__(self, name, _vector(given, len(names), f"Values.{name}"))
+        parts = {
+            name: _vector(part, len(names), f"Values.errors[{name!r}]") for name, part in self.errors.items()
+        }
+        object.__setattr__(self, "errors", parts)
         if self.covariance is not None:
             covariance = np.asarray(self.covariance, dtype=np.float64)
             if covariance.shape != (len(names), len(names)):
@@ -295,6 +305,8 @@ class Values:
             "details": dict(self.details),
         }
         plain |= {} if self.stored_as == self.metric else {"stored_as": self.stored_as}
+        if self.seeds > 1:
+            plain |= {"seeds": self.seeds, "errors": {k: part.tolist() for k, part in self.errors.items()}}
         plain |= {} if self.empty is None else {"empty": asdict(self.empty)}
         if self.baseline is not None:
             plain |= {"baseline": asdict(self.baseline), "learned": self.learned}

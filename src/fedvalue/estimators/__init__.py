@@ -9,7 +9,7 @@ from typing import Any
 from fedvalue.coalitions import subset_total
 from fedvalue.estimators._guarantee import guarantee_lines
 from fedvalue.estimators._method import GUARANTEES, UNSTATED, Method, own_method
-from fedvalue.estimators._plan import Plan
+from fedvalue.estimators._plan import Plan, Trial
 from fedvalue.estimators.baselines import equal, loo
 from fedvalue.estimators.complementary import cc, cc_bernstein, cc_neyman
 from fedvalue.estimators.exact import exact_cc, exact_mc, exact_perm
@@ -28,6 +28,7 @@ __all__ = [
     "UNSTATED",
     "Method",
     "Plan",
+    "Trial",
     "guarantee_lines",
     "own_method",
     "rest_on",
@@ -57,7 +58,7 @@ def _k_layers(n: int, options: Mapping[str, Any]) -> int:
 _METHODS = (
     Method(
         "exact", exact_mc, "Shapley value from all 2^n coalitions by marginal contributions (MC-SV)",
-        "exact", f"{PAPER}, Eq. 4; Shapley 1953", _all, fixed=True,
+        "exact", f"{PAPER}, Eq. 4; Shapley 1953", _all, fixed=True, uses_seeds=True,
     ),
     Method(
         "exact-cc", exact_cc, "Shapley value from all 2^n coalitions by complementary contributions (CC-SV)",
@@ -69,7 +70,7 @@ _METHODS = (
     ),
     Method(
         "surrogate", surrogate, "Gaussian process over coalitions, its Shapley values in closed form; the default",
-        "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True,
+        "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True, uses_seeds=True,
     ),
     Method(
         "surrogate-adaptive", surrogate_adaptive,

@@ -34,7 +34,8 @@ class Method:
     only federated games offer. That training is all they cost, whatever the budget.
 
     A plan that `uses_known` takes utilities that are in the store anyway, as `known`: a mapping from
-    coalitions to utilities and the variances of their errors, given by the run and not by the user.
+    coalitions to utilities and the variances of their errors, given by the run and not by the user. One that
+    `uses_seeds` may yield trials, and takes as `most_seeds` how many seeds the game has (None: any number).
     """
 
     name: str
@@ -46,6 +47,7 @@ class Method:
     fixed: bool = False
     view: Callable[..., Estimate] | None = None
     uses_known: bool = False
+    uses_seeds: bool = False
 
     def __post_init__(self) -> None:
         if (self.plan is None) == (self.view is None):
@@ -73,7 +75,9 @@ class Method:
         """The names of the method's options: the keyword-only parameters of its function."""
         parameters = signature(self.function).parameters.values()
         names = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
-        return [name for name in names if not (self.uses_known and name == "known")]
+        of_run = {"known"} if self.uses_known else set()
+        of_run |= {"most_seeds"} if self.uses_seeds else set()
+        return [name for name in names if name not in of_run]
 
 
 def own_method(plan: Callable[..., Plan]) -> Method:

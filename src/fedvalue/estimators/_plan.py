@@ -10,7 +10,7 @@ A plan that spreads its trainings over several seeds yields trials instead: pair
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,5 +23,5 @@ Trial: TypeAlias = tuple[int, int]
 """One training: a coalition as a bitmask, and the number of the seed (0, 1, …) that it is trained with."""
 
 
-Plan: TypeAlias = Generator[Sequence[int] | Sequence[Trial], NDArray[np.float64], Estimate]
+Plan: TypeAlias = Generator[Sequence[Any], NDArray[np.float64], Estimate]
 """What an estimator is: yields coalitions as bitmasks, or trials, is sent their utilities, returns its estimate."""

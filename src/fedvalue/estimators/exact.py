@@ -14,10 +14,22 @@ from fedvalue.values import Estimate
 __all__ = ["exact_cc", "exact_mc", "exact_perm", "shapley_values"]
 
 
-def exact_mc(n: int, budget: int, rng: np.random.Generator) -> Plan:
-    """MC-SV (Eq. 4): φ_i = Σ_{S∌i} [v(S∪i) − v(S)] / (n·C(n−1,|S|))."""
-    v = yield range(1 << n)
-    return Estimate(shapley_values(n, v))
+def exact_mc(n: int, budget: int, rng: np.random.Generator, *, most_seeds: int | None = 1) -> Plan:
+    """MC-SV (Eq. 4): φ_i = Σ_{S∌i} [v(S∪i) − v(S)] / (n·C(n−1,|S|)).
+
+    Of a game with a few seeds (`most_seeds`), the mean of the values of all seeds, with the error that luck leaves in it.
+    """
+    if not most_seeds or most_seeds == 1:
+        v = yield range(1 << n)
+        return Estimate(shapley_values(n, v))
+    v = yield [(0, 0), *((mask, seed) for seed in range(most_seeds) for mask in range(1, 1 << n))]
+    rows = v[1:].reshape(most_seeds, -1)
+    values = np.array([shapley_values(n, np.concatenate([v[:1], row])) for row in rows])
+    covariance = np.atleast_2d(np.cov(values, rowvar=False)) / most_seeds
+    luck = np.sqrt(np.diag(covariance))
+    dof = np.full(n, most_seeds - 1.0)
+    parts = {"coalitions": np.zeros(n), "training": luck}
+    return Estimate(values.mean(0), luck, dof, covariance=covariance, errors=parts)
 
 
 def shapley_values(n: int, v: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ __all__ = [
     "Measured",
     "Priced",
     "Recognised",
+    "Reseeded",
     "Sharing",
     "Staged",
     "Traceable",
@@ -71,6 +72,17 @@ class Measured(Protocol):
     def stored_as(self) -> str: ...
     @property
     def retrain(self) -> bool: ...
+
+
+@runtime_checkable
+class Reseeded(Protocol):
+    """A game whose coalitions can be trained with several seeds: `evaluate` takes them as replicates 0, 1, ….
+
+    `seeds` is how many there are; None: as many as one likes.
+    """
+
+    @property
+    def seeds(self) -> int | None: ...
 
 
 @runtime_checkable

@@ -92,6 +92,11 @@ class FederatedGame:
         self.id = self._id()
 
     @property
+    def seeds(self) -> int | None:
+        """Trainings can be repeated with any number of seeds, unless utilities are means over replicates anyway."""
+        return None if self.replicates == 1 else 1
+
+    @property
     def metric(self) -> str:
         """The name of the metric that counts."""
         return self._counted.name

@@ -27,9 +27,14 @@ GameLike: TypeAlias = "Game | ArrayLike"
 class TableGame:
     """A game given by all its utilities: entry m belongs to the coalition whose bitmask is m.
 
+    With several rows, each holds the utilities of a training of all coalitions with a seed of its own. ∅ is not
+    trained: v(∅) is the mean over all rows.
+
     >>> game = TableGame([0.0, 1.0, 2.0, 4.0], names=["a", "b"])
     >>> game([0b11, 0b01])
     [4.0, 1.0]
+    >>> TableGame([[0.0, 1.0, 2.0, 4.0], [0.2, 1.1, 2.0, 4.2]]).seeds
+    2
     """
 
     replicates = 1
@@ -37,39 +42,46 @@ class TableGame:
 
     def __init__(self, utilities: ArrayLike, names: Sequence[str] | None = None) -> None:
         table = as_array(utilities, "A table of utilities", np.float64, error=GameError)
-        length = table.size
-        if table.ndim != 1 or length < 2 or length & (length - 1):
+        length = table.shape[-1] if table.ndim else 0
+        if table.ndim not in (1, 2) or not len(table) or length < 2 or length & (length - 1):
             raise GameError(
                 "A table of utilities must be a vector of 2**n numbers for n ≥ 1 clients, one for each "
-                f"coalition, indexed by bitmask. Got shape {table.shape}."
+                f"coalition, indexed by bitmask, or a matrix of such rows, one for each seed. Got shape {table.shape}."
             )
         self.n = length.bit_length() - 1
-        bad = np.flatnonzero(~(np.abs(table) <= LARGEST))
+        bad = np.argwhere(~(np.abs(table) <= LARGEST))
         if bad.size:
-            who = members(int(bad[0]))
+            who = members(int(bad[0][-1]))
             raise UtilityError(
-                f"Utilities must be finite numbers up to {LARGEST:g}. Entry {bad[0]} of the table, coalition {who}, is "
-                f"{table[bad[0]]}; {bad.size} of {length} entries are not finite, or too large.",
+                f"Utilities must be finite numbers up to {LARGEST:g}. Entry {', '.join(map(str, bad[0]))} of the table, "
+                f"coalition {who}, is {table[tuple(bad[0])]}; {len(bad)} of {table.size} entries are not finite, or too "
+                "large.",
                 who,
             )
-        table.flags.writeable = False
-        self.utilities: NDArray[np.float64] = table
+        rows = np.atleast_2d(table)
+        if len(rows) > 1:
+            rows[:, 0] = rows[:, 0].mean()
+        rows.flags.writeable = False
+        self._rows = rows
+        self.utilities: NDArray[np.float64] = rows[0]
+        self.seeds = len(rows)
         self.names = client_names(self.n, names)
-        self.id = "table-" + fingerprint(table)[0][:24]
+        self.id = "table-" + fingerprint(rows if len(rows) > 1 else rows[0])[0][:24]
 
-    def __call__(self, masks: Sequence[int]) -> list[float]:
+    def __call__(self, masks: Sequence[int], seed: int = 0) -> list[float]:
         index = np.fromiter(
             (whole("A coalition", mask, 0, len(self.utilities) - 1, GameError) for mask in masks), np.int64
         )
-        return cast("list[float]", self.utilities[index].tolist())
+        row = self._rows[whole("The seed", seed, 0, self.seeds - 1, GameError)]
+        return cast("list[float]", row[index].tolist())
 
     def utility(self, outcome: Outcome) -> float:
         """The number that was looked up."""
         return outcome.metrics[UTILITY]
 
     def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
-        """Looks the coalitions up."""
-        for mask, utility in zip(masks, self(masks), strict=True):
+        """Looks the coalitions up; a replicate is a row."""
+        for mask, utility in zip(masks, self(masks, replicate), strict=True):
             yield mask, Outcome({UTILITY: utility}, backend="table")
 
 

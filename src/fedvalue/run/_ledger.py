@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedvalue._text import plural
 from fedvalue.coalitions import members
 from fedvalue.errors import StoreError, UtilityError
+from fedvalue.estimators import Trial
 from fedvalue.games import (
     Game,
     Grounded,
@@ -46,13 +47,19 @@ class Ledger:
         self.observers = observers or Observers(())
         if isinstance(game, Staged):
             game.follow(self.observers.on_stage)
+        # By replicate; a method that trains with several seeds has them as further ones.
         self.known: list[dict[int, float]] = [{} for _ in range(game.replicates)]
         self.fresh: list[set[int]] = [set() for _ in range(game.replicates)]
         self.took: dict[int, float] = {}
         self.grounded = game if isinstance(game, Grounded) else None
         self.empty: Empty | None = None  # how v(∅) was fixed, once it is known
         # A table is its own memory; a copy of it as a dict would be a hundred times as large.
-        in_memory = isinstance(game, TableGame) and store is None and not self.observers.want_outcomes
+        in_memory = (
+            isinstance(game, TableGame)
+            and game.seeds == 1
+            and store is None
+            and not self.observers.want_outcomes
+        )
         self.table = game.utilities if isinstance(game, TableGame) and in_memory else None
         if store is not None:
             refuse_unrecognised(game)
@@ -64,20 +71,37 @@ class Ledger:
             return
         asked = list(dict.fromkeys(mask for ask in asks for mask in ask))
         for replicate in range(self.game.replicates):
-            known = self.known[replicate]
-            missing = [mask for mask in asked if mask not in known]
-            incomplete: dict[int, Outcome] = {}
-            if self.store is not None and missing:
-                stored = self.store.read(self.game.id, missing, replicate)
-                incomplete = lacking(self.game, stored)
-                total = sum(map(len, self.known)) + len(missing) * (self.game.replicates - replicate)
-                for mask, outcome in stored.items():
-                    if mask not in incomplete:
-                        self._remember(mask, outcome, replicate)
-                        self._tell(mask, outcome, replicate, total, reused=True)
-                missing = [mask for mask in missing if mask not in known]
-            if missing:
-                self._evaluate(missing, replicate, incomplete)
+            self._learn(asked, replicate, self.game.replicates - replicate - 1)
+
+    def learn_trials(self, trials: Sequence[Trial]) -> NDArray[np.float64]:
+        """The utilities of trainings with several seeds, in their order, evaluating seed by seed what is not known."""
+        of_seed: dict[int, list[int]] = {}
+        for mask, seed in dict.fromkeys(trials):
+            of_seed.setdefault(seed, []).append(mask)
+        while len(self.known) <= max(of_seed, default=0):
+            self.known.append({})
+            self.fresh.append(set())
+        for seed, masks in of_seed.items():
+            self._learn(masks, seed)
+        return np.array([self.known[seed][mask] for mask, seed in trials])
+
+    def _learn(self, asked: Sequence[int], replicate: int, rounds_left: int = 0) -> None:
+        """Makes sure that these are known in one replicate; as many follow in each of the rounds that are left."""
+        known = self.known[replicate]
+        missing = [mask for mask in asked if mask not in known]
+        total = sum(map(len, self.known)) + len(missing) * (1 + rounds_left)
+        incomplete: dict[int, Outcome] = {}
+        if self.store is not None and missing:
+            stored = self.store.read(self.game.id, missing, replicate)
+            incomplete = lacking(self.game, stored)
+            for mask, outcome in stored.items():
+                if mask not in incomplete:
+                    self._remember(mask, outcome, replicate)
+                    self._tell(mask, outcome, replicate, total, reused=True)
+            missing = [mask for mask in missing if mask not in known]
+        if missing:
+            done = sum(map(len, self.known))
+            self._evaluate(missing, replicate, incomplete, done + len(missing) * (1 + rounds_left))
 
     def utilities(self, ask: Sequence[int]) -> NDArray[np.float64]:
         """The utilities in the order of the ask: means where evaluations are repeated."""
@@ -85,7 +109,9 @@ class Ledger:
             if isinstance(ask, range) and len(ask) == len(self.table):
                 return self.table
             return self.table[np.fromiter(ask, np.int64, len(ask))]
-        columns = [np.fromiter((known[mask] for mask in ask), np.float64, len(ask)) for known in self.known]
+        columns = [
+            np.fromiter((known[mask] for mask in ask), np.float64, len(ask)) for known in self._replicates
+        ]
         mean: NDArray[np.float64] = np.mean(columns, axis=0)
         return mean
 
@@ -120,7 +146,7 @@ class Ledger:
         """The utility of a coalition if it is known, from this run or from the store."""
         if self.table is not None:
             return float(self.table[mask])
-        found = [known.get(mask) for known in self.known]
+        found = [known.get(mask) for known in self._replicates]
         if self.store is not None:
             for replicate, utility in enumerate(found):
                 stored = {} if utility is not None else self.store.read(self.game.id, [mask], replicate)
@@ -130,19 +156,27 @@ class Ledger:
         complete = [utility for utility in found if utility is not None]
         return float(np.mean(complete)) if len(complete) == len(found) else None
 
+    @property
+    def _replicates(self) -> list[dict[int, float]]:
+        return self.known[: self.game.replicates]
+
+    def trained_trials(self, trials: Collection[Trial]) -> int:
+        """How many of these trainings were made in this run."""
+        return sum(mask in self.fresh[seed] for mask, seed in trials)
+
     def trained(self, asked: Collection[int]) -> int:
         """How many evaluations of these coalitions were made in this run; a table is looked up each time."""
         if self.table is not None:
             return len(asked)
         if isinstance(asked, range):
-            return sum(map(len, self.fresh))
-        return sum(len(fresh.intersection(asked)) for fresh in self.fresh)
+            return sum(map(len, self.fresh[: self.game.replicates]))
+        return sum(len(fresh.intersection(asked)) for fresh in self.fresh[: self.game.replicates])
 
     def best(self) -> tuple[int, float, int] | None:
         """The coalition with the highest utility that is known, what it is, and of how many; v(∅) is not among them."""
         if self.table is not None:
             return None
-        complete = set(self.known[0]).intersection(*self.known[1:])
+        complete = set(self.known[0]).intersection(*self._replicates[1:])
         masks = [mask for mask in complete if not self._is_empty(mask)]
         if not masks:
             return None
@@ -155,11 +189,11 @@ class Ledger:
         repeated = [
             mask
             for mask in self.known[0]
-            if all(mask in known for known in self.known) and not self._is_empty(mask)
+            if all(mask in known for known in self._replicates) and not self._is_empty(mask)
         ]
-        if len(self.known) < 2 or not repeated:
+        if len(self._replicates) < 2 or not repeated:
             return None
-        table = np.array([[known[mask] for known in self.known] for mask in repeated])
+        table = np.array([[known[mask] for known in self._replicates] for mask in repeated])
         return float(np.sqrt(table.var(axis=1, ddof=1).mean()))
 
     def keep(self, mask: int, outcome: Outcome) -> None:
@@ -178,15 +212,15 @@ class Ledger:
             done = sum(map(len, self.known))
             self._tell(mask, outcome, 0, done, reused=False)
 
-    def seconds(self, ask: Sequence[int]) -> float:
+    def seconds(self, ask: Collection[int]) -> float:
         """What evaluating these took, now or when they were stored."""
         return sum(self.took[mask] for mask in ask) if self.took else 0.0
 
-    def _evaluate(self, missing: list[int], replicate: int, incomplete: Mapping[int, Outcome]) -> None:
+    def _evaluate(
+        self, missing: list[int], replicate: int, incomplete: Mapping[int, Outcome], total: int
+    ) -> None:
         """Evaluates and stores; what is in the store, but incomplete, must come to the same again."""
-        done_before = sum(map(len, self.known))
-        total = done_before + len(missing) * (self.game.replicates - replicate)
-        self.observers.on_ask(done_before, total)
+        self.observers.on_ask(sum(map(len, self.known)), total)
         if isinstance(self.store, Claiming) and takes_claims(self.game.evaluate):
             self._share(missing, replicate, incomplete, total)
         else:

@@ -51,14 +51,14 @@ def default_budget(n: int) -> int:
     return min(1 << n, max(32, math.ceil(n * math.log(n))))
 
 
-def default_method(n: int, budget: int | None = None) -> str:
-    """The method when nothing is said: exact where the budget covers all coalitions, else the surrogate.
+def default_method(n: int, budget: int | None = None, seeds: int = 1) -> str:
+    """The method when nothing is said: exact where the budget covers all coalitions with all seeds, else the surrogate.
 
-    >>> default_method(10), default_method(5), default_method(10, budget=1024)
-    ('surrogate', 'exact', 'exact')
+    >>> default_method(10), default_method(5), default_method(10, budget=1024), default_method(10, 1024, seeds=8)
+    ('surrogate', 'exact', 'exact', 'surrogate')
     """
     limit = default_budget(n) if budget is None else budget
-    return "exact" if n <= LARGEST_EXACT and 1 << n <= limit else "surrogate"
+    return "exact" if n <= LARGEST_EXACT and seeds << n <= limit else "surrogate"
 
 
 def runnable_methods(n: int, budget: int | None, traces: bool = False) -> list[str]:

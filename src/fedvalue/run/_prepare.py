@@ -52,6 +52,11 @@ class Prepared:
 def prepare(job: Job) -> Prepared:
     """Reads the data and makes the game; whatever is wrong with the options of a job is noticed here."""
     memory, backend_options = parse_memory(job.memory), _backend_options(job)
+    if job.options.get("seeds", 1) != 1:
+        raise InputError(
+            "A run trains with one seed. Use replicates to train every coalition several times, or fv.value(game, "
+            "seeds=…) for the values of the expected utility."
+        )
     rules = {name: getattr(job, name) for name in _RULES if getattr(job, name) is not None}
     chosen = _chosen(job)
     if isinstance(chosen, Scenario):

@@ -10,8 +10,8 @@ import numpy as np
 
 from fedvalue._checks import whole
 from fedvalue.errors import BudgetError, MethodError
-from fedvalue.estimators import ESTIMATORS, Method, Plan
-from fedvalue.games import Game, Traceable
+from fedvalue.estimators import ESTIMATORS, Method, Plan, Trial
+from fedvalue.games import Game, Reseeded, Traceable
 from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
 
 __all__ = ["Request", "admit", "checked_budget", "plan_of", "request"]
@@ -27,13 +27,15 @@ class Request:
     exact: bool = False
     known: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     asked: set[int] | range = field(default_factory=set)
+    trials: set[Trial] = field(default_factory=set)
+    most_seeds: int | None = 1
     seconds: float = 0.0
     idle: int = 0
 
     @property
     def evaluations(self) -> int:
-        """Distinct coalitions asked for so far."""
-        return len(self.asked)
+        """Distinct coalitions, or trainings of coalitions with several seeds, that were asked for so far."""
+        return len(self.trials) if self.trials else len(self.asked)
 
 
 def request(method: MethodLike, options: Mapping[str, Any]) -> Request:
@@ -54,6 +56,7 @@ def admit(game: Game, requests: Sequence[Request], budget: int | None, seed: int
             f"Got a budget of {budget}. Leave the budget out or choose another method."
         )
     for asked in requests:
+        asked.most_seeds = _seeds(game, asked)
         _set_budget(asked, game.n, budget)
         if asked.method.view and not isinstance(game, Traceable):
             raise MethodError(
@@ -70,9 +73,11 @@ def plan_of(n: int, asked: Request, seed: int) -> Plan:
     assert method.plan is not None
     if asked.exact:
         return method.plan(n, asked.budget, rng)
-    known = {"known": asked.known} if asked.known else {}
+    given: dict[str, Any] = {"known": asked.known} if asked.known else {}
+    if method.uses_seeds:
+        given["most_seeds"] = asked.most_seeds
     try:
-        plan = method.plan(n, asked.budget, rng, **known, **asked.options)
+        plan = method.plan(n, asked.budget, rng, **given, **asked.options)
     except TypeError as error:  # of a function that takes something else
         raise MethodError(f"{method.name} cannot be called as plan(n, budget, rng): {error}.") from error
     if not isinstance(plan, Generator):
@@ -97,6 +102,10 @@ def _set_budget(asked: Request, n: int, budget: int | None) -> None:
             f"{method.name} needs all 2**{n} coalitions; up to {LARGEST_EXACT} clients are supported. "
             "Choose a sampling method."
         )
+    several = asked.most_seeds != 1
+    if method.guarantee == "exact" and several and asked.most_seeds:
+        asked.budget = asked.most_seeds * ((1 << n) - 1)  # ∅ is not trained
+        return
     if method.guarantee == "exact" or method.view:  # what they cost does not depend on the budget
         asked.budget = needs
         return
@@ -105,4 +114,11 @@ def _set_budget(asked: Request, n: int, budget: int | None) -> None:
         raise BudgetError(
             f"{method.name} needs a budget of at least {needs} coalitions for {n} clients. Got {asked.budget}."
         )
-    asked.exact = not method.fixed and asked.budget >= 1 << n
+    asked.exact = not method.fixed and not several and asked.budget >= 1 << n
+
+
+def _seeds(game: Game, asked: Request) -> int | None:
+    """How many seeds the method may use. Where the game has any number, more than one only if the user asks for it."""
+    if not asked.method.uses_seeds or not isinstance(game, Reseeded):
+        return 1
+    return game.seeds if game.seeds is not None or asked.options.get("seeds") else 1

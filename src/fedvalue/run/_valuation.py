@@ -17,12 +17,22 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._checks import checked_call, expect
+from fedvalue._checks import checked_call, expect, whole
 from fedvalue._files import json_ready
 from fedvalue.coalitions import full_mask, members
 from fedvalue.errors import BudgetError, FedvalueError, MethodError
-from fedvalue.estimators import ESTIMATORS, Method, Plan
-from fedvalue.games import Game, GameLike, Judged, Measured, Priced, RestrictedGame, Traceable, as_game
+from fedvalue.estimators import ESTIMATORS, Method, Plan, Trial
+from fedvalue.games import (
+    Game,
+    GameLike,
+    Judged,
+    Measured,
+    Priced,
+    Reseeded,
+    RestrictedGame,
+    Traceable,
+    as_game,
+)
 from fedvalue.outcome import UTILITY
 from fedvalue.run._ledger import Ledger
 from fedvalue.run._methods import MethodLike, check_types, default_method, runnable_methods
@@ -38,6 +48,12 @@ __all__ = ["StoreLike", "compare", "run_requests", "value"]
 _MARGIN_QUANTILE = 1.645  # of a margin for one model
 _MOST_IDLE = 1_000_000  # asks that bring nothing new: more is a plan that never ends
 
+
+class Trials(list[Trial]):
+    """Trainings that a plan asked for, rather than coalitions."""
+
+
+Ask: TypeAlias = "Sequence[int] | Trials"
 StoreLike: TypeAlias = "Store | str | PathLike[str] | None"
 
 
@@ -71,7 +87,8 @@ def value(
     """
     the_game = as_game(game)
     budget = checked_budget(budget)
-    asked = request(default_method(the_game.n, budget) if method is None else method, options)
+    seeds = (the_game.seeds or 1) if isinstance(the_game, Reseeded) else 1
+    asked = request(default_method(the_game.n, budget, seeds) if method is None else method, options)
     observer = Observer(on_stage, on_outcome, on_values)
     (result,) = run_requests(the_game, [asked], budget, seed, store, progress, observer, use_stored=True)
     return result
@@ -168,7 +185,12 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
     counted = (
         {*asked.asked, 0, full_mask(game.n)} if ends and not isinstance(asked.asked, range) else asked.asked
     )
-    trained = ledger.trained(counted)
+    trained, total = ledger.trained(counted), len(counted) * game.replicates
+    none, everyone = ledger.utility(0), ledger.utility(full_mask(game.n))
+    if asked.trials:  # v(N) as expected, not as it came out with the first seed
+        counted_trials = asked.trials | ({(full_mask(game.n), 0)} if ends else set())
+        trained, total = ledger.trained_trials(counted_trials), len(counted_trials)
+        everyone = None if none is None else none + float(estimate.mean.sum())
     exact = game.exact_cost(ledger.took) if isinstance(game, Priced) else (None, None)
     return Values(
         mean=estimate.mean,
@@ -188,17 +210,19 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         stored_as=stored_as,
         higher_is_better=higher,
         unit=estimate.unit or metric,
-        utility_of_none=ledger.utility(0),
-        utility_of_all=ledger.utility(full_mask(game.n)),
+        utility_of_none=none,
+        utility_of_all=everyone,
         replicates=game.replicates,
         noise=ledger.noise(),
-        cost=Cost(trained, len(counted) * game.replicates - trained, *exact),
+        cost=Cost(trained, total - trained, *exact),
         forecast=tuple(estimate.forecast),
         known_before=estimate.known_before,
         notes=tuple(estimate.notes),
         clients=game.clients if isinstance(game, RestrictedGame) else None,
         empty=ledger.empty,
         baseline=_baseline(game, ledger),
+        seeds=len({seed for _, seed in asked.trials}) or 1,
+        errors=estimate.errors,
     )
 
 
@@ -240,20 +264,20 @@ def _drive(n: int, requests: Sequence[Request], ledger: Ledger, seed: int) -> di
     """Advances all plans together: what they ask in one step is evaluated as one batch."""
     plans = [plan_of(n, asked, seed) for asked in requests]
     estimates: dict[Method, Estimate] = {}
-    asks: dict[int, Sequence[int]] = {}
+    asks: dict[int, Ask] = {}
     for j, plan in enumerate(plans):
         _step(n, j, plan, None, requests[j], asks, estimates)
     while asks:
         for j, ask in asks.items():
             _charge(requests[j], ask)
-        ledger.learn(asks.values())
+        ledger.learn(ask for ask in asks.values() if not isinstance(ask, Trials))
         for j, ask in list(asks.items()):
-            answer = ledger.utilities(ask)
-            if (
-                requests[j].evaluations >= requests[j].budget
-            ):  # what is left is arithmetic, which may take minutes
+            answer = ledger.learn_trials(ask) if isinstance(ask, Trials) else ledger.utilities(ask)
+            # What is left once the budget is spent is arithmetic, which may take minutes.
+            if requests[j].evaluations >= requests[j].budget:
                 ledger.observers.on_stage(f"computing values by {requests[j].method.name}")
-            requests[j].seconds += ledger.seconds(ask)
+            masks = {mask for mask, _ in ask} if isinstance(ask, Trials) else ask
+            requests[j].seconds += ledger.seconds(masks)
             del asks[j]
             _step(n, j, plans[j], answer, requests[j], asks, estimates)
     return estimates
@@ -265,13 +289,13 @@ def _step(
     plan: Plan,
     answer: NDArray[np.float64] | None,
     asked: Request,
-    asks: dict[int, Sequence[int]],
+    asks: dict[int, Ask],
     estimates: dict[Method, Estimate],
 ) -> None:
     """Sends the answer; the plan asks again or is done."""
     began = time.perf_counter()
     try:
-        asks[j] = _coalitions(n, asked.method, next(plan) if answer is None else plan.send(answer))
+        asks[j] = _asked(n, asked, next(plan) if answer is None else plan.send(answer))
     except StopIteration as done:
         estimates[asked.method] = _estimate(n, asked.method, done.value)
     except FedvalueError:
@@ -282,6 +306,23 @@ def _step(
             raise  # a fault of ours, and not to be explained away
         raise MethodError(f"{asked.method.name} failed: {type(error).__name__}: {error}.") from error
     asked.seconds += time.perf_counter() - began
+
+
+def _asked(n: int, asked: Request, ask: Any) -> Ask:
+    """What a plan asked for: coalitions, or trials where the method may use seeds."""
+    if not (isinstance(ask, Sequence) and len(ask) and isinstance(ask[0], tuple)):
+        return _coalitions(n, asked.method, ask)
+    most = asked.most_seeds
+    if not asked.method.uses_seeds or any(not isinstance(t, tuple) or len(t) != 2 for t in ask):
+        raise MethodError(
+            f"{asked.method.name} yielded pairs. Pairs of a coalition and a seed are for methods with uses_seeds=True "
+            "(fv.Method); all others yield coalitions as bitmasks."
+        )
+    masks = _coalitions(n, asked.method, [mask for mask, _ in ask])
+    trials = Trials((mask, whole("A seed", seed, 0)) for mask, (_, seed) in zip(masks, ask, strict=True))
+    if most is not None and any(seed >= most for _, seed in trials):
+        raise MethodError(f"{asked.method.name} asked for a seed beyond the {most} that the game has.")
+    return trials
 
 
 def _coalitions(n: int, method: Method, ask: Any) -> Sequence[int]:
@@ -322,10 +363,12 @@ def _estimate(n: int, method: Method, returned: Any) -> Estimate:
     return returned
 
 
-def _charge(asked: Request, ask: Sequence[int]) -> None:
-    """Counts distinct coalitions; a plan that asks for more than its budget is stopped."""
+def _charge(asked: Request, ask: Ask) -> None:
+    """Counts distinct coalitions, or trainings of them; a plan that asks for more than its budget is stopped."""
     before = asked.evaluations
-    if isinstance(ask, range):  # all coalitions of an exact method: a set of them would fill the memory
+    if isinstance(ask, Trials):
+        asked.trials.update(trial for trial in ask if trial[0])  # ∅ is not trained
+    elif isinstance(ask, range):  # all coalitions of an exact method: a set of them would fill the memory
         asked.asked = ask
     elif isinstance(asked.asked, set):
         asked.asked.update(ask)
@@ -336,5 +379,6 @@ def _charge(asked: Request, ask: Sequence[int]) -> None:
         )
     if asked.evaluations > asked.budget:
         raise BudgetError(
-            f"{asked.method.name} asked for {asked.evaluations} coalitions; its budget is {asked.budget}."
+            f"{asked.method.name} asked for {asked.evaluations} {'trainings' if asked.trials else 'coalitions'}; "
+            f"its budget is {asked.budget}."
         )

@@ -119,12 +119,14 @@ class Coalitions:
         """1 where both were trained with the same seed."""
         assert self.seed is not None
         assert other.seed is not None
-        return (self.seed[:, None] == other.seed).astype(float)
+        same: Array = (self.seed[:, None] == other.seed).astype(float)
+        return same
 
     def same(self, other: Coalitions) -> Array:
         """1 where both are the same coalition."""
         shared = self.inside @ other.inside.T
-        return ((shared == self.size[:, None]) & (shared == other.size)).astype(float)
+        same: Array = ((shared == self.size[:, None]) & (shared == other.size)).astype(float)
+        return same
 
 
 @dataclass(frozen=True)

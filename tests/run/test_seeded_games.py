@@ -1,0 +1,155 @@
+"""Games that can be trained with several seeds: what a run asks for, counts, keeps and reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedvalue as fv
+from fedvalue.estimators.exact import shapley_values
+from fedvalue.values import Estimate
+
+
+def lucky_table(n: int = 6, seeds: int = 8) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    inside = (np.arange(1 << n)[:, None] >> np.arange(n) & 1).astype(float)
+    expected = 1 - np.exp(-(inside @ rng.uniform(0.2, 1.0, n)))
+    return expected + 0.02 * rng.standard_normal((seeds, 1)) + 0.02 * rng.standard_normal((seeds, 1 << n))
+
+
+class TestTables:
+    def test_a_matrix_is_a_game_that_can_be_trained_again(self) -> None:
+        table = lucky_table()
+        asked: list[tuple[int, int]] = []
+        values = fv.value(
+            fv.TableGame(table),
+            budget=40,
+            seed=0,
+            on_outcome=lambda e: asked.append((e.coalition, e.replicate)),
+        )
+        trained = [trial for trial in asked if trial[0]]
+        assert values.method == "surrogate"
+        assert values.evaluations == len(trained) == len(set(trained)) == 40
+        assert values.seeds == len({seed for _, seed in trained}) == 5
+        assert values.utility_of_none == pytest.approx(table[:, 0].mean())
+        assert values.stderr is not None
+        assert set(values.errors) == {"coalitions", "training"}
+        total = values.errors["coalitions"] ** 2 + values.errors["training"] ** 2
+        assert total == pytest.approx(values.stderr**2)
+
+    def test_exact_values_are_the_mean_over_all_seeds(self) -> None:
+        table = lucky_table(4, 5)
+        values = fv.value(fv.TableGame(table), "exact")
+        grounded = table.copy()
+        grounded[:, 0] = table[:, 0].mean()
+        of_seeds = np.array([shapley_values(4, row) for row in grounded])
+        assert values.mean == pytest.approx(of_seeds.mean(0))
+        assert values.errors["training"] == pytest.approx(of_seeds.std(0, ddof=1) / np.sqrt(5))
+        assert values.evaluations == 5 * 15
+        assert values.utility_of_all == pytest.approx(table[:, -1].mean())
+
+    def test_one_row_is_the_vector(self) -> None:
+        table = lucky_table(5, 1)
+        one, plain = (fv.value(fv.TableGame(t), "surrogate", budget=20, seed=3) for t in (table, table[0]))
+        assert one.game_id == plain.game_id
+        assert (one.mean == plain.mean).all()
+        assert one.errors == {}
+
+    def test_one_seed_of_several_has_the_values_of_that_seed(self) -> None:
+        table = lucky_table()
+        first = table[0].copy()
+        first[0] = table[:, 0].mean()
+        one = fv.value(fv.TableGame(table), "surrogate", budget=20, seed=3, seeds=1)
+        assert one.mean == pytest.approx(fv.value(first, "surrogate", budget=20, seed=3).mean)
+
+    def test_other_methods_look_at_the_first_seed(self) -> None:
+        table = lucky_table()
+        first = table[0].copy()
+        first[0] = table[:, 0].mean()
+        for method in ("ipss", "permutation"):
+            mean = fv.value(fv.TableGame(table), method, budget=20).mean
+            assert mean == pytest.approx(fv.value(first, method, budget=20).mean)
+
+    def test_the_default_is_exact_only_if_the_budget_covers_all_seeds(self) -> None:
+        game = fv.TableGame(lucky_table(3, 4))
+        assert fv.value(game, budget=16).method == "surrogate"
+        assert fv.value(game, budget=32).method == "exact"
+
+    @pytest.mark.parametrize("shape", [(0, 8), (2, 6), (2, 2, 4), ()])
+    def test_other_shapes_are_refused(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(fv.GameError, match="one for each seed"):
+            fv.TableGame(np.zeros(shape))
+
+    def test_values_come_back_from_json(self) -> None:
+        values = fv.value(fv.TableGame(lucky_table()), budget=40)
+        again = fv.Values.from_dict(values.to_dict())
+        assert again.seeds == values.seeds
+        assert again.errors["training"] == pytest.approx(values.errors["training"])
+
+    def test_a_store_keeps_every_training(self, tmp_path: Path) -> None:
+        game = fv.TableGame(lucky_table())
+        first = fv.value(game, budget=40, store=tmp_path / "s.db")
+        second = fv.value(game, budget=40, store=tmp_path / "s.db")
+        assert first.cost is not None
+        assert second.cost is not None
+        assert (first.cost.trained, first.cost.reused) == (40, 0)
+        assert (second.cost.trained, second.cost.reused) == (0, 40)
+        assert second.mean.tolist() == first.mean.tolist()
+
+    def test_methods_are_compared_side_by_side(self) -> None:
+        found = fv.compare(fv.TableGame(lucky_table()), ["surrogate", "ipss", "equal"], budget=40)
+        assert found["surrogate"].seeds == 5
+        assert found["ipss"].seeds == 1
+
+
+class TestFederations:
+    def test_seeds_are_replicates_of_the_training(self, tmp_path: Path, one_thread: None) -> None:
+        scenario = fv.load_scenario("synthetic", clients=4, samples=30)
+        game = fv.FederatedGame(scenario, "linear", fv.Training(rounds=1, epochs=1), device="cpu")
+        path = tmp_path / "s.db"
+        values = fv.value(game, "surrogate", budget=12, seeds=3, store=path)
+        assert (values.seeds, values.evaluations) == (3, 12)
+        with fv.UtilityStore(path) as store:
+            stored = [store.read(game.id, None, seed) for seed in range(3)]
+        assert sum(len([mask for mask in outcomes if mask]) for outcomes in stored) == 12
+        assert stored[0][15].metrics != stored[1][15].metrics
+        assert fv.value(game, "surrogate", budget=12, store=path).seeds == 1
+
+    def test_a_run_says_that_it_has_one_seed(self) -> None:
+        with pytest.raises(fv.InputError, match="replicates"):
+            fv.run("synthetic", clients=3, samples=20, options={"seeds": 4}).values  # noqa: B018
+
+
+class TestPlansOfOnesOwn:
+    def test_a_method_may_ask_for_trials(self) -> None:
+        def means(n, budget, rng, *, most_seeds=1):
+            everyone = (1 << n) - 1
+            u = yield [(0, 0), *((everyone, seed) for seed in range(most_seeds))]
+            return Estimate(np.full(n, (u[1:].mean() - u[0]) / n))
+
+        table = lucky_table()
+        values = fv.value(
+            fv.TableGame(table), fv.Method("means", means, fixed=True, uses_seeds=True), budget=8
+        )
+        assert values.mean.sum() == pytest.approx(table[:, -1].mean() - table[:, 0].mean())
+        assert values.evaluations == 8
+
+    def test_trials_without_a_word_are_refused(self) -> None:
+        def pairs(n, budget, rng):
+            u = yield [(1, 0)]
+            return Estimate(np.full(n, u[0]))
+
+        with pytest.raises(fv.MethodError, match="uses_seeds"):
+            fv.value(fv.TableGame(lucky_table()), pairs, budget=8)
+
+    def test_seeds_that_the_game_does_not_have_are_refused(self) -> None:
+        def beyond(n, budget, rng, *, most_seeds=1):
+            u = yield [(1, 8)]
+            return Estimate(np.full(n, u[0]))
+
+        with pytest.raises(fv.MethodError, match="beyond the 8"):
+            fv.value(
+                fv.TableGame(lucky_table()), fv.Method("b", beyond, fixed=True, uses_seeds=True), budget=8
+            )
