@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from _table import table
 from numpy.typing import NDArray
 
 import fedvalue as fv
+from _table import table
 from fedvalue.estimators.exact import shapley_values
 
 Array = NDArray[np.float64]

@@ -91,7 +91,8 @@ class Values:
     model (None where the run did not need them). A utility is the `metric`, negated unless `higher_is_better`,
     and the mean over `replicates` trainings; `noise` is the standard deviation of a single one. `unit` differs
     from the metric for methods whose values are in something else. `empty` says how v(∅) was fixed, `baseline` what an
-    answer that ignores the features reaches; both are None where the game does not know. Stores hold the metric as `stored_as`: two
+    answer that ignores the features reaches; both are None where the game does not know. `suspicious` is what was
+    noticed about the clients' data when it was read. Stores hold the metric as `stored_as`: two
     metrics of one's own may have the same name. `details` holds what only the method knows.
 
     Trained with one of the `seeds` there are, values are those of that seed. Trained with several, they are those of the
@@ -135,6 +136,7 @@ class Values:
     stored_as: str = ""
     empty: Empty | None = None
     baseline: Baseline | None = None
+    suspicious: tuple[str, ...] = ()
     seeds: int = 1
     errors: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
@@ -204,10 +206,11 @@ class Values:
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Each value as a fraction of the sum; nan where the sum is zero, up to rounding."""
+        """Each value as a fraction of the sum; nan where that is not above zero, up to rounding: there is nothing to
+        have a share in."""
         total = self.mean.sum()
-        is_zero = abs(total) <= 1e-12 * np.abs(self.mean).sum()
-        return np.full(self.n, np.nan) if is_zero else self.mean / total
+        nothing = total <= 1e-12 * np.abs(self.mean).sum()
+        return np.full(self.n, np.nan) if nothing else self.mean / total
 
     def interval(self, level: float = 0.95) -> NDArray[np.float64] | None:
         """Lower and upper bound per client (rows), or None where the method has no valid one.
@@ -305,6 +308,7 @@ class Values:
             "details": dict(self.details),
         }
         plain |= {} if self.stored_as == self.metric else {"stored_as": self.stored_as}
+        plain |= {"suspicious": list(self.suspicious)} if self.suspicious else {}
         if self.seeds > 1:
             plain |= {"seeds": self.seeds, "errors": {k: part.tolist() for k, part in self.errors.items()}}
         plain |= {} if self.empty is None else {"empty": asdict(self.empty)}
@@ -415,7 +419,9 @@ class Values:
 def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
     """What JSON has as lists and objects, in the types of the fields."""
     tuples = {
-        name: tuple(data[name]) for name in ("forecast", "notes", "clients") if data.get(name) is not None
+        name: tuple(data[name])
+        for name in ("forecast", "notes", "clients", "suspicious")
+        if data.get(name) is not None
     }
     numbers = [*tuples.get("forecast", ()), *tuples.get("clients", ())]
     if not all(isinstance(number, _NUMBER) for number in numbers):

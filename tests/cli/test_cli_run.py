@@ -242,7 +242,7 @@ def test_dry_run_counts_what_a_run_does(trainings: list[list[int]]) -> None:
     assert rest == [15]  # all clients together, for comparison: counted as trained, not as asked for
     assert done["cost"]["trained"] == 10
     sizes = [mask.bit_count() for mask in (*asked, *rest)]
-    assert plan["besides"] == 1
+    assert plan["besides"] == ["all clients together"]
     assert plan["trainings"] == sum(size > 0 for size in sizes)
     assert (plan["first_round"], plan["per_later_round"]) == (4, sum(sizes))
     assert plan["client_trainings"] == 4 + 2 * sum(sizes)

@@ -16,7 +16,16 @@ from fedvalue.values import Values
 if TYPE_CHECKING:
     from fedvalue.audit._findings import Case
 
-__all__ = ["Comparison", "Finding", "compare_steps", "compare_swaps", "compare_without", "gap", "learned"]
+__all__ = [
+    "Comparison",
+    "Finding",
+    "compare_steps",
+    "compare_swaps",
+    "compare_without",
+    "gap",
+    "learned",
+    "suspected",
+]
 
 _SHOWN = 6  # comparisons that stand for all of them
 _GAP = 0.01  # of v(N) − v(∅): values that add up to something else by more than this
@@ -124,11 +133,19 @@ def gap(values: Values, known: Known) -> list[Finding]:
     if abs(added - total) <= _GAP * max(abs(total), 1e-9 * known.spread):
         return []
     said = (
-        f"The values add up to {added:.4f}; all clients together reach {total:.4f} more than {_without(values)}. "
+        f"The values add up to {added:.4f}; all clients together reach {abs(total):.4f} {'more' if total >= 0 else 'less'} than {_without(values)}. "
         f"{values.method} does not promise that the two agree; a payout splits the pot by the values, not by that gain."
     )
     names = tuple(values.names)
     return [Finding("efficiency gap", (), said, (Comparison((), none, names, all_),), 1, None)]
+
+
+def suspected(values: Values) -> list[Finding]:
+    """What was noticed about the data itself, before anything was trained."""
+    return [
+        Finding("suspicious data", (), f"{text[:1].upper()}{text[1:]}", (), 0, None)
+        for text in values.suspicious
+    ]
 
 
 def learned(values: Values) -> list[Finding]:

@@ -16,6 +16,7 @@ from fedvalue.audit._evidence import (
     compare_without,
     gap,
     learned,
+    suspected,
 )
 from fedvalue.audit._known import Known
 from fedvalue.audit._noise import spread_of_values, value_weights, without_one
@@ -95,7 +96,12 @@ def find(case: Case, level: float) -> tuple[tuple[Finding, ...], dict[str, int]]
         accepted[kind] = {who: p for who, p in zip(chances, adjusted, strict=True) if p <= level}
         if kind == "no contribution":
             null = frozenset(who[0] for who in accepted[kind])
-    found = (*learned(case.values), *_described(case, accepted), *gap(case.values, case.known))
+    found = (
+        *learned(case.values),
+        *suspected(case.values),
+        *_described(case, accepted),
+        *gap(case.values, case.known),
+    )
     return found, tests
 
 

@@ -28,7 +28,10 @@ def check(
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option", "-o", metavar="KEY=VALUE", help="As for a run: drop=id, decimal=comma; repeatable."
+            "--option",
+            "-o",
+            metavar="KEY=VALUE",
+            help="As for a run: drop=id,note decimal=comma; one of a kind, repeatable.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

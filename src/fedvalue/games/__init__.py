@@ -1,6 +1,7 @@
 """Games: v(S) for lists of coalitions, from a table, a function, or federated training."""
 
 from fedvalue.games._base import (
+    Examined,
     Game,
     Grounded,
     Judged,
@@ -17,12 +18,13 @@ from fedvalue.games._empty import EmptyLike
 from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import completed, lacking, lacks_metric
-from fedvalue.games._recognised import refuse_unrecognised
+from fedvalue.games._recognised import refuse_changed, refuse_unrecognised
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
 from fedvalue.games._table_file import read_table
 
 __all__ = [
+    "Examined",
     "EmptyLike",
     "FederatedGame",
     "FunctionGame",
@@ -45,5 +47,6 @@ __all__ = [
     "lacking",
     "lacks_metric",
     "read_table",
+    "refuse_changed",
     "refuse_unrecognised",
 ]

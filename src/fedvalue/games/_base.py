@@ -19,6 +19,7 @@ from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = [
     "MOST_REPLICATES",
+    "Examined",
     "Game",
     "Grounded",
     "Judged",
@@ -72,6 +73,14 @@ class Measured(Protocol):
     def stored_as(self) -> str: ...
     @property
     def retrain(self) -> bool: ...
+
+
+@runtime_checkable
+class Examined(Protocol):
+    """A game whose data was looked at: what is suspicious about it, in sentences."""
+
+    @property
+    def suspicious(self) -> tuple[str, ...]: ...
 
 
 @runtime_checkable

@@ -129,6 +129,11 @@ class FederatedGame:
         """How v(∅) was fixed, from the outcome of a coalition without data."""
         return self._empty.described(outcome)
 
+    @property
+    def suspicious(self) -> tuple[str, ...]:
+        """What was noticed about the clients' data when it was read."""
+        return () if self.scenario.report is None else self.scenario.report.suspicious
+
     def baseline(self) -> Baseline | None:
         """What the best answer reaches that ignores the features; None where the test rows are elsewhere."""
         if not is_installed("torch"):  # a learner of one's own may do without

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedvalue.errors import InputError, UtilityError
+from fedvalue.errors import InputError
 from fedvalue.learners._scores import scores
 from fedvalue.learners.metrics import Counted, Metric
 from fedvalue.scenarios import CLASSIFICATION, Scenario
@@ -68,24 +68,20 @@ def baseline_of(scenario: Scenario, counted: Counted) -> Baseline | None:
 
     Where the clients' rows are elsewhere, the constant is the best one for the test rows themselves.
     """
-    if not scenario.test.here:
-        return None
+    if not scenario.test.here or counted.own is not None:
+        return None  # a constant answer may be the best there is in a metric of the user's own, recall for example
     here = [data.y for data in scenario.clients if data.here]
     known = len(here) == scenario.n
     seen = np.concatenate(here) if known else scenario.test.y
-    own = {} if counted.own is None else {counted.stored_as: counted.own}
-    try:
-        number = _constant_metrics(scenario, seen, own)[counted.stored_as]
-    except UtilityError:  # a function of the user's own that cannot be computed for a constant
-        return None
+    number = _constant_metrics(scenario, seen, {})[counted.stored_as]
     label = f"always answering {majority_label(scenario)}"
     label += "" if known else " of the test rows"
     part, _, name = counted.name.rpartition("/")
     labels = scenario.test.y[scenario.test_parts[part]] if part else scenario.test.y
     if name == "f1" and number < (guessed := 1 / len(np.unique(labels))):
         number, label = guessed, "guessing by the frequencies of the classes"
-    margin = 0.0 if counted.own is not None else _margin(name, number, labels)
-    return Baseline(label, number if counted.higher_is_better else -number, margin)
+    number_as_utility = number if counted.higher_is_better else -number
+    return Baseline(label, number_as_utility, _margin(name, number, labels))
 
 
 def _margin(metric: str, constant: float, labels: NDArray[np.float64]) -> float:

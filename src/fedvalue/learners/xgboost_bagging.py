@@ -23,9 +23,10 @@ from fedvalue._checks import whole
 from fedvalue._extras import need
 from fedvalue.errors import InputError
 from fedvalue.learners._scores import scores
+from fedvalue.learners.answers import chance_metrics
 from fedvalue.learners.memory import available_memory
 from fedvalue.learners.metrics import Metric
-from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.scenarios import CLASSIFICATION, Dataset, Scenario
 from fedvalue.training import Training
 
 __all__ = ["Piece", "XGBoostBagging", "XGBoostSession"]
@@ -198,7 +199,7 @@ class XGBoostSession:
             outputs = torch.from_numpy(margins)
             if self.scenario.classes == 2:  # margin m is the log odds of class 1: logits 0 and m
                 outputs = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
-            found += scores(
+            measured = scores(
                 outputs[None],
                 self.test_y,
                 self.scenario.task,
@@ -206,6 +207,10 @@ class XGBoostSession:
                 self.own_metrics,
                 self.scenario.scale,
             )
+            if not ensemble and self.scenario.task == CLASSIFICATION:
+                # Without trees all classes are equally likely, and none is the answer for coming first.
+                measured = [{**measured[0], **chance_metrics(self.scenario)}]
+            found += measured
         return found
 
     def margins(self, ensemble: Ensemble, number: int) -> NDArray[np.float64]:

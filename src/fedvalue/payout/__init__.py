@@ -143,6 +143,7 @@ def payout(
     lines = _lines(values, chosen, least, steps, exact_step, firm)
     said = (
         *([values.warning] if values.warning else ()),
+        *(f"Suspicious data: {text}" for text in values.suspicious),
         *policy(chosen, exact_pot, exact_step, currency, least),
     )
     origin = (values.method, values.guarantee, values.game_id)

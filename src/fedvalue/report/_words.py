@@ -39,7 +39,11 @@ __all__ = [
 ]
 
 _NAME = 48  # letters of a name; the raw values have it in full
-_ABOUT_ALL = {"nothing learned": "all clients", "efficiency gap": "the sum of all values"}
+_ABOUT_ALL = {
+    "nothing learned": "all clients",
+    "suspicious data": "the data",
+    "efficiency gap": "the sum of all values",
+}
 _NAMED = 4  # findings or clients in a sentence
 
 

@@ -23,6 +23,7 @@ from fedvalue.games import (
     completed,
     lacking,
     lacks_metric,
+    refuse_changed,
     refuse_unrecognised,
 )
 from fedvalue.outcome import LARGEST, Outcome
@@ -35,6 +36,7 @@ from fedvalue.yardsticks import Empty
 __all__ = ["Ledger"]
 
 _COMMIT_SECONDS = 0.01  # finished outcomes that come at once are written together, this often
+_CHECKED_EVERY = 20  # times as long as a check takes: it costs a twentieth of the time at most
 _DEAR_SECONDS = 0.1  # what took this long is written at once: the next one may be long in coming
 
 
@@ -51,6 +53,7 @@ class Ledger:
         self.known: list[dict[int, float]] = [{} for _ in range(game.replicates)]
         self.fresh: list[set[int]] = [set() for _ in range(game.replicates)]
         self.took: dict[int, float] = {}
+        self.check_seconds = 0.0  # that it took to see whether the game is still the same
         self.grounded = game if isinstance(game, Grounded) else None
         self.empty: Empty | None = None  # how v(∅) was fixed, once it is known
         # A table is its own memory; a copy of it as a dict would be a hundred times as large.
@@ -287,22 +290,33 @@ class Ledger:
                 self._remember(mask, outcome, replicate)
                 self.fresh[replicate].add(mask)
                 unwritten.append((mask, outcome))
-                due = outcome.seconds >= _DEAR_SECONDS or time.monotonic() - written >= _COMMIT_SECONDS
-                if self.store is not None and due:
-                    self.store.append(self.game.id, unwritten, replicate)
+                waited = time.monotonic() - written
+                due = outcome.seconds >= _DEAR_SECONDS or waited >= _COMMIT_SECONDS
+                if self.store is not None and due and waited >= _CHECKED_EVERY * self.check_seconds:
+                    self._write(unwritten, replicate)
                     unwritten, written = [], time.monotonic()
                 self._tell(mask, outcome, replicate, total, reused=False)
         finally:  # also when a coalition fails or the user interrupts: nothing finished is lost
-            if self.store is not None and unwritten:
-                self.store.append(self.game.id, unwritten, replicate)
-            if isinstance(outcomes, Generator):
-                outcomes.close()  # ends worker processes now, not when the generator is collected
+            try:
+                if self.store is not None and unwritten:
+                    self._write(unwritten, replicate)
+            finally:
+                if isinstance(outcomes, Generator):
+                    outcomes.close()  # ends worker processes now, not when the generator is collected
         lost = [mask for mask in asked if mask not in known]
         if lost:
             raise UtilityError(
                 f"The game returned nothing for {len(lost)} coalitions, the first {members(lost[0])}.",
                 members(lost[0]),
             )
+
+    def _write(self, outcomes: list[tuple[int, Outcome]], replicate: int) -> None:
+        """Stores outcomes, once it is sure that they are those of the game as its id says."""
+        assert self.store is not None
+        began = time.monotonic()
+        refuse_changed(self.game)
+        self.check_seconds = time.monotonic() - began
+        self.store.append(self.game.id, outcomes, replicate)
 
     def _remember(self, mask: int, outcome: Outcome, replicate: int) -> None:
         utility = self.game.utility(outcome)

@@ -23,6 +23,7 @@ from fedvalue.coalitions import full_mask, members
 from fedvalue.errors import BudgetError, FedvalueError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, Trial
 from fedvalue.games import (
+    Examined,
     Game,
     GameLike,
     Judged,
@@ -221,6 +222,7 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         clients=game.clients if isinstance(game, RestrictedGame) else None,
         empty=ledger.empty,
         baseline=_baseline(game, ledger),
+        suspicious=game.suspicious if isinstance(game, Examined) else (),
         seeds=len({seed for _, seed in asked.trials}) or 1,
         errors=estimate.errors,
     )

@@ -190,7 +190,8 @@ class Scenario:
     def _target_scale(self, clients: Sequence[Dataset]) -> Scale:
         if self.task == CLASSIFICATION:
             return Scale()
-        scale = common_scale([c.y for c in clients]) if self.target_scale is None else self.target_scale
+        test = self.test.y if self.test.here else None
+        scale = self.target_scale or common_scale([c.y for c in clients], test)
         if scale.spread < _LEAST_SPREAD * abs(scale.centre):
             raise ScenarioError(
                 f"The targets lie about {scale.centre:.6g} and spread by {scale.spread:.3g} only: too little for "

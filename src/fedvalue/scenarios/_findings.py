@@ -25,7 +25,8 @@ def far_findings(
 ) -> list[list[str]]:
     """Per file, what is odd about its numbers in this column, compared with all clients'."""
     known = [part[~np.isnan(part)] for part in values]
-    common = common_scale(known[:clients])
+    test = np.concatenate(known[clients:]) if known[clients:] else None
+    common = common_scale(known[:clients], test)
     found: list[list[str]] = [[] for _ in values]
     for i, part in enumerate(known):
         if not len(part):
@@ -42,10 +43,10 @@ def far_findings(
         others = [k for k, other in enumerate(known[:clients]) if k != i and len(other)]
         own = own_scale(rest)
         if others and _is_far(own, common, len(rest)):
-            there = common_scale([known[k] for k in others])
+            there = common_scale([known[k] for k in others], test)
             found[i].append(
-                f"{name} lies far from that of the others: about {own.centre:.4g} ± {own.spread:.2g}, theirs "
-                f"{there.centre:.4g} ± {there.spread:.2g}; other units?"
+                f"{name} lies far from that of the others, as if in other units: about {own.centre:.4g} ± "
+                f"{own.spread:.2g}, theirs {there.centre:.4g} ± {there.spread:.2g}"
             )
         else:
             found[i] += _wild_cells(name, values[i], stand_ins, common, tables[i])

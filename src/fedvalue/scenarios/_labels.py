@@ -159,6 +159,16 @@ def _task(case: _Case, values: Sequence[NDArray[Any]], known: NDArray[Any]) -> t
             else [f"{len(distinct)} whole numbers as labels: classes, unless task=regression"]
         )
         return CLASSIFICATION, hint
+    others = [
+        i for i, part in enumerate(values) if len(part) and len(np.unique(part)) <= _SURELY_CLASSES // 2
+    ]
+    if len(distinct) > _SURELY_CLASSES and 2 * len(others) > sum(len(part) > 0 for part in values):
+        many = [i for i, part in enumerate(values) if len(part) and i not in others]
+        raise ScenarioError(
+            f"The label {case.label!r} has few different numbers in most files ({case.spelled(others[0])} at "
+            f"{case.who(others)}), and many at {case.who(many)} ({case.spelled(many[0]) if many else '–'}): classes or "
+            f"quantities? {both}"
+        )
     if len(distinct) > _SURELY_TARGETS or (
         len(distinct) > _SURELY_CLASSES and rows < _REPEATED * len(distinct)
     ):

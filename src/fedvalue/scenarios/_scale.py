@@ -3,7 +3,7 @@
 Each client's numbers are first taken by themselves: the lowest and the highest twentieth are drawn in, then mean and
 standard deviation. The common scale is the median over clients of both. A wild cell moves one client's statistics
 a little (a lot only with fewer than twenty rows); a client in other units is one voice among many. Of two clients
-neither can outvote the other: the scale is that of the one which spreads less.
+neither can outvote the other: the test set decides between them. Where it has no say, the one that spreads less does.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ def own_scale(numbers: NDArray[Any]) -> Scale:
     return Scale(float(inner.mean()), float(inner.std()))
 
 
-def common_scale(parts: Sequence[NDArray[Any]]) -> Scale:
+def common_scale(parts: Sequence[NDArray[Any]], test: NDArray[Any] | None = None) -> Scale:
     """Of all clients; those without numbers have no say, those whose numbers are all equal none in the spread.
+
+    Of two clients neither can outvote the other: there the test set has a voice, too.
 
     >>> sane = [np.array([1.0, 3.0]), np.array([2.0, 4.0])]
     >>> common_scale([*sane, np.array([1e7, 3e7])])
@@ -77,6 +79,8 @@ def common_scale(parts: Sequence[NDArray[Any]]) -> Scale:
     varying = [scale for scale in found if scale.spread > 0]
     if not found:
         return Scale()
+    if len(found) == 2 and test is not None and len(test):
+        return common_scale([*parts, test])
     if len(found) == 2:
         least = min(varying or found, key=lambda scale: scale.spread)
         return Scale(least.centre, least.spread or 1.0)

@@ -94,12 +94,14 @@ def check_folder(
     dates: str | None = None,
     missing: Any = (),
     labels: str = "same",
+    standardise: bool = True,
 ) -> DataReport:
     """What fedvalue makes of a folder: rows, columns, what was done, what is suspicious, what is refused.
 
     Options are those of the scenario `files`. Whatever is wrong with the data is in the report; nothing is raised
     but for impossible options.
     """
+    flag("standardise", standardise)  # changes nothing that is reported
     choices = _choices(keep, decimal, dates, missing)
     return examine(Path(folder).expanduser(), label, task, _listed(drop), choices, _exact(labels)).report
 
@@ -171,7 +173,8 @@ def _encoded(
         return np.asarray(wanted[:, None] == np.arange(len(column.levels)), np.float64)
     parts = [values[rows[owner[rows] == client]] for client in np.unique(owner[rows])]
     parts = [part[~np.isnan(part)] for part in parts]
-    scale = common_scale(parts) if standardise else Scale()
+    test = values[both[len(rows) :]]
+    scale = common_scale(parts, test[~np.isnan(test)]) if standardise else Scale()
     absent = np.isnan(wanted)
     # A median of medians: no client can move what others get for their missing cells.
     usual = np.median([np.median(part) for part in parts if len(part)]) if any(map(len, parts)) else 0.0

@@ -100,7 +100,8 @@ class LocalTrainer:
     ) -> Iterator[tuple[int, Outcome]]:
         """Yields every coalition with its metrics, as soon as its wave is finished.
 
-        `claim` is asked before each wave which of its coalitions are left to this process. A model that cannot be measured, by a metric of the user's own, is complained about when the others are done.
+        `claim` is asked before each wave which of its coalitions are left to this process. A model that cannot be
+        measured, by a metric of the user's own, is complained about when the others are done.
         """
         self._warm_up(scenario, learner, training)
         began = time.perf_counter()

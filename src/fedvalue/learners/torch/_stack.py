@@ -184,9 +184,9 @@ class TorchSession:
 
     def drawn(self, seeds: Sequence[int | None]) -> TorchStack:
         # Parameters that the user has frozen are part of the module, like buffers.
-        trained = [name for name, p in self.module.named_parameters() if p.requires_grad]
-        rows: dict[str, list[Tensor]] = {name: [] for name in trained}
         with self.lock:  # another thread's call may have swapped the parameters
+            trained = [name for name, p in self.module.named_parameters() if p.requires_grad]
+            rows: dict[str, list[Tensor]] = {name: [] for name in trained}
             for seed in seeds:
                 module = self.module if seed is None else self.learner.another(self.scenario, seed)
                 parameters = dict(module.named_parameters())

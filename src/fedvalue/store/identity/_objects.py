@@ -88,7 +88,7 @@ class Inspector:
             ((staticmethod, classmethod), lambda v, w: (type(v).__name__, self.look(v.__func__, w))),
             (property, lambda v, w: ("property", *self._all((v.fget, v.fset, v.fdel), w))),
             (functools.cached_property, lambda v, w: ("cached", self.look(v.func, w))),
-            (functools._lru_cache_wrapper, lambda v, w: ("cached", self.look(v.__wrapped__, w))),
+            (functools._lru_cache_wrapper, self._cached),
             (types.SimpleNamespace, lambda v, w: ("namespace", *self._attributes(v, w))),
             (PurePath, lambda v, w: ("path", v.as_posix())),
             (re.Pattern, lambda v, w: ("pattern", *self._all((v.pattern, v.flags), w))),
@@ -126,6 +126,8 @@ class Inspector:
         content = parts_of(value, where, self.look)
         if content is not None:
             return content
+        if type(value).__module__ == "joblib.memory":
+            self.code.doubt(f"{where}, which takes results of earlier calls from a folder (joblib.Memory)")
         for kinds, parts in self._kinds:
             if isinstance(value, kinds):
                 return parts(value, where)
@@ -133,6 +135,14 @@ class Inspector:
 
     def _all(self, values: Iterable[Any], where: str) -> list[str]:
         return [self.look(value, where) for value in values]
+
+    def _cached(self, value: Any, where: str) -> Parts:
+        """A function that remembers: what it already has in mind may be of other data than the present."""
+        if value.cache_info().currsize:
+            self.code.doubt(
+                f"{where}, which remembers results of earlier calls (functools.cache: {where}.cache_clear() forgets them)"
+            )
+        return "cached", self.look(value.__wrapped__, where)
 
     def _doubt(self, value: Any, where: str) -> None:
         self.code.doubt(f"{where} ({type(value).__name__})")
