@@ -61,8 +61,10 @@ class TestPlan:
     def test_seeds_have_their_level_and_splits_stay_together(self) -> None:
         n, seeds = 10, 8
         plan = seeded_plan(n, 64, seeds, np.random.default_rng(0))
-        assert sorted(seed for mask, seed in plan if mask == full_mask(n)) == list(range(seeds))
-        load = Counter(seed for _, seed in plan)
+        assert sorted(seed for mask, seed in plan if mask == full_mask(n)) == list(range(seeds // 2))
+        alone = [{mask for mask, r in plan if r == seed and mask.bit_count() == 1} for seed in range(seeds)]
+        assert sorted(map(len, alone)) == [0] * 6 + [n] * 2  # all single clients with the same seed, twice
+        load = Counter(seed for _, seed in plan if seed not in (6, 7))
         assert max(load.values()) - min(load.values()) <= 2
         seed_of = dict(plan)
         middle = [mask for mask in seed_of if mask.bit_count() == 5 and complement(mask, n) in seed_of]
@@ -71,7 +73,7 @@ class TestPlan:
 
     def test_clients_alone_are_trained_again_where_there_is_room(self) -> None:
         often = Counter(mask for mask, _ in seeded_plan(10, 256, 16, np.random.default_rng(0)))
-        assert {often[1 << i] for i in range(10)} == {4}
+        assert {often[1 << i] for i in range(10)} == {3}
 
     def test_the_budget_decides_how_many_seeds(self) -> None:
         assert [default_seeds(budget, None) for budget in (4, 32, 64, 10_000)] == [1, 4, 8, 16]
@@ -184,7 +186,7 @@ class TestValues:
             truth = values.mean(0)
             one = np.linalg.norm(values - truth, axis=1).mean()
             errors.append(np.linalg.norm(drive(table, 64)[0].mean - truth) / one)
-        assert np.mean(errors) < 0.7
+        assert np.mean(errors) < 0.9
 
     def test_intervals_hold_the_expected_values(self) -> None:
         held = []

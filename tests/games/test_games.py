@@ -75,7 +75,7 @@ class TestTableGame:
             pytest.param([1.0], id="no client"),
             pytest.param([1.0, 2.0, 3.0], id="three"),
             pytest.param(np.zeros(1000), id="thousand"),
-            pytest.param(np.zeros((2, 2)), id="two-dimensional"),
+            pytest.param(np.zeros((2, 2, 2)), id="three-dimensional"),
             pytest.param(3.0, id="a number"),
             pytest.param(["a", "b"], id="text"),
             pytest.param([[1.0], [1.0, 2.0]], id="ragged"),

@@ -41,6 +41,11 @@ def read_table(path: str | PathLike[str], array: str | None = None, negate: bool
         ) from error
     if table.dtype.kind not in "iuf":
         raise InputError(f"Utilities must be real numbers. {path} holds {table.dtype} values.")
+    if table.ndim != 1:
+        raise InputError(
+            f"{path} must hold a vector of 2**n utilities, indexed by bitmask. Got shape {table.shape}; a row for each seed "
+            "is for fv.TableGame in Python."
+        )
     table = table.astype(np.float64)
     return TableGame(-table if negate else table, names)
 

@@ -199,7 +199,7 @@ class XGBoostSession:
             outputs = torch.from_numpy(margins)
             if self.scenario.classes == 2:  # margin m is the log odds of class 1: logits 0 and m
                 outputs = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
-            measured = scores(
+            found += scores(
                 outputs[None],
                 self.test_y,
                 self.scenario.task,
@@ -207,11 +207,11 @@ class XGBoostSession:
                 self.own_metrics,
                 self.scenario.scale,
             )
-            if not ensemble and self.scenario.task == CLASSIFICATION:
-                # Without trees all classes are equally likely, and none is the answer for coming first.
-                measured = [{**measured[0], **chance_metrics(self.scenario)}]
-            found += measured
         return found
+
+    def guesses(self) -> dict[str, float]:
+        """Without trees all classes are equally likely, and none of them is the answer for coming first."""
+        return chance_metrics(self.scenario) if self.scenario.task == CLASSIFICATION else {}
 
     def margins(self, ensemble: Ensemble, number: int) -> NDArray[np.float64]:
         """The ensemble's margins on a client's data or the test set: samples × outputs."""

@@ -317,8 +317,8 @@ def _asked(n: int, asked: Request, ask: Any) -> Ask:
     most = asked.most_seeds
     if not asked.method.uses_seeds or any(not isinstance(t, tuple) or len(t) != 2 for t in ask):
         raise MethodError(
-            f"{asked.method.name} yielded pairs. Pairs of a coalition and a seed are for methods with uses_seeds=True "
-            "(fv.Method); all others yield coalitions as bitmasks."
+            f"{asked.method.name} must yield lists of coalitions as bitmasks (bit i set: client i takes part). Pairs of a "
+            "coalition and a seed are for methods with uses_seeds=True (fv.Method)."
         )
     masks = _coalitions(n, asked.method, [mask for mask, _ in ask])
     trials = Trials((mask, whole("A seed", seed, 0)) for mask, (_, seed) in zip(masks, ask, strict=True))

@@ -79,7 +79,7 @@ def common_scale(parts: Sequence[NDArray[Any]], test: NDArray[Any] | None = None
     varying = [scale for scale in found if scale.spread > 0]
     if not found:
         return Scale()
-    if len(found) == 2 and test is not None and len(test):
+    if len(found) == len(varying) == 2 and test is not None and len(test):
         return common_scale([*parts, test])
     if len(found) == 2:
         least = min(varying or found, key=lambda scale: scale.spread)

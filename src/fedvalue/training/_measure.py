@@ -9,7 +9,7 @@ from fedvalue.coalitions import members
 from fedvalue.errors import UnavailableError, UtilityError
 from fedvalue.outcome import DRAWN, empty_metric
 from fedvalue.scenarios import Scenario
-from fedvalue.training._session import Drawing, Session, Stack
+from fedvalue.training._session import Drawing, Guessing, Session, Stack
 
 __all__ = ["UNTRAINED_MODELS", "measured", "measured_untrained", "not_measured"]
 
@@ -61,6 +61,10 @@ def measured_untrained(
     means = {
         empty_metric(name, "initial"): math.fsum(row[name] for row in drawn) / len(drawn) for name in own
     }
+    if isinstance(session, Guessing):
+        means |= {
+            empty_metric(name, "initial"): number for name, number in session.guesses().items() if name in own
+        }
     return {0: {**own, **means, DRAWN: float(len(drawn))}}, {}
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "AveragingSession",
     "Doubtful",
     "Drawing",
+    "Guessing",
     "Learner",
     "Ruled",
     "Session",
@@ -97,6 +98,13 @@ class Drawing(Protocol):
     def drawn(self, seeds: Sequence[int | None]) -> Stack:
         """Untrained models, a row for each seed; None is the one that every coalition starts from."""
         ...
+
+
+@runtime_checkable
+class Guessing(Protocol):
+    """A session whose untrained model has no answer: what a guess reaches instead, in the metrics where it is known."""
+
+    def guesses(self) -> Mapping[str, float]: ...
 
 
 @runtime_checkable

@@ -2,9 +2,10 @@
 
 A seed stands for one initial model and one order of minibatches. Luck is alike within a seed: all its trainings are
 a little better or worse than usual, and so is a client in all its coalitions. Hence many seeds, so that luck averages
-out, and in each of them trainings that can be compared with each other: the grand coalition, which shows the
-level of the seed, and both parts of a split, whose difference does not depend on it. Single clients are luckiest or
-unluckiest by themselves, and count as much as all other sizes: with a larger budget they are trained again.
+out, and in each of them trainings that can be compared with each other: both parts of a split, whose difference does
+not depend on the level of the seed; all single clients with the same seed; the grand coalition with every other seed.
+Single clients are luckiest or unluckiest by themselves, and count as much as all other sizes: with a larger budget they
+are trained again.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ __all__ = ["default_seeds", "seeded_plan"]
 
 _PER_SEED = 8  # trainings; with fewer the levels of seeds are not known well
 _MOST_SEEDS = 16  # beyond, luck is no longer what limits the values
-_PER_COPY = 6  # times n trainings for every training of the single clients
-_MOST_COPIES = 4
+_PER_COPY = 3  # times n trainings for every training of the single clients
+_MOST_COPIES = 3
 
 
 def default_seeds(budget: int, most: int | None) -> int:
@@ -39,24 +40,24 @@ def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator) -> li
 
     >>> plan = seeded_plan(4, 20, 2, np.random.default_rng(0))
     >>> len(set(plan)), [seed for mask, seed in plan if mask == 0b1111]
-    (20, [0, 1])
+    (20, [0])
     """
     everyone = full_mask(n)
     copies = max(1, min(budget // (_PER_COPY * n), _MOST_COPIES, seeds))
-    levels = min(seeds, max(1, budget // 3))  # seeds with the grand coalition
+    levels = max(1, min(round(seeds / 2), budget // 3))  # seeds with the grand coalition
     again = levels - 1 + (copies - 1) * n  # trainings of coalitions that are in the plan already
     masks = [mask for mask in fixed_plan(n, max(budget - again, 1) + 1, rng) if mask]
     plan = _Dealt(seeds, min(budget, seeds * everyone))
     plan.add((everyone, seed) for seed in range(levels))
     alone = [mask for mask in masks if mask.bit_count() == 1 and mask != everyone]
-    for j in range(copies):
-        plan.add((mask, (i + j * max(1, seeds // copies)) % seeds) for i, mask in enumerate(alone))
-    splits = _splits([mask for mask in masks if mask != everyone and mask.bit_count() > 1], n, rng)
-    for split in splits:
+    for seed in range(seeds - copies, seeds):
+        plan.add((mask, seed) for mask in alone)
+    rest = [mask for mask in masks if mask != everyone and mask.bit_count() > 1]
+    for split in _splits(rest, n, rng):
         plan.deal(split)
     # More than every coalition once: further trainings of all of them.
-    while plan.left:
-        for split in _splits(range(1, everyone), n, rng):
+    for _ in range(seeds if plan.left else 0):
+        for split in _splits(range(1, everyone + 1), n, rng):
             plan.deal(split)
     return plan.trials
 
