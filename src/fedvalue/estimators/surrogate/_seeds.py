@@ -38,9 +38,9 @@ def default_seeds(budget: int, most: int | None) -> int:
 def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator) -> list[Trial]:
     """At most `budget` different trainings for n clients; ∅ is none and not among them.
 
-    >>> plan = seeded_plan(4, 20, 2, np.random.default_rng(0))
+    >>> plan = seeded_plan(4, 12, 2, np.random.default_rng(0))
     >>> len(set(plan)), [seed for mask, seed in plan if mask == 0b1111]
-    (20, [0])
+    (12, [0])
     """
     everyone = full_mask(n)
     copies = max(1, min(budget // (_PER_COPY * n), _MOST_COPIES, seeds))
