@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
     "Pairs",
+    "Trial",
     "allocate",
     "balanced_layer",
     "complement",
@@ -34,6 +36,9 @@ __all__ = [
     "shapley_weights",
     "subset_total",
 ]
+
+Trial: TypeAlias = tuple[int, int]
+"""One training: a coalition as a bitmask, and the number of the seed (0, 1, …) that it is trained with."""
 
 # Layers up to this many coalitions are listed outright when distinct ones must be drawn from them.
 _LISTABLE = 20_000

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
+
+from fedvalue.per_row import PerRow
 
 __all__ = [
     "DRAWN",
@@ -80,6 +83,9 @@ def of_model(metrics: Mapping[str, float]) -> dict[str, float]:
 class Outcome(NamedTuple):
     """All metrics of one coalition, and where and in what time they were computed.
 
+    `rows` is what single test rows said, by metric, where that is known: it tells by how much another sample of test
+    rows would change the metric.
+
     >>> Outcome({"utility": 0.9}).metrics["utility"]
     0.9
     """
@@ -88,3 +94,4 @@ class Outcome(NamedTuple):
     seconds: float = 0.0
     backend: str = ""
     device: str = ""
+    rows: Mapping[str, PerRow] = MappingProxyType({})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.table import Table
 
-__all__ = ["Cost", "Estimate", "Values"]
+__all__ = ["PARTS", "Cost", "Estimate", "Values"]
+
+PARTS = ("coalitions", "training", "test")
+"""What an error of values comes from: coalitions that were not trained, the luck of training, the sample of test rows."""
 
 _FORMAT = "fedvalue.values/2"
 _BAR_WIDTH = 24
@@ -36,6 +39,7 @@ _KINDS: dict[str, Any] = {
     "utility_of_none": (*_NUMBER, NoneType), "utility_of_all": (*_NUMBER, NoneType),
     "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
     "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
+    "seeds": int, "parts": Mapping,
 }  # fmt: skip
 
 
@@ -46,8 +50,12 @@ class Estimate:
     `dof` are the degrees of freedom behind `stderr` (None: as good as infinitely many); `details` says
     in plain data what the method did (strata, permutations, …). `guarantee` replaces what the method
     promises in general, where this run fell short of it (or did better). `covariance` is that of all values
-    together, where the method knows it. `errors` are the parts of `stderr`, where it has several: "coalitions" that
-    were not trained, the luck of "training", the sample of "test" rows.
+    together, where the method knows it. `parts` are the covariances that it is the sum of, where the method tells them
+    apart: "coalitions" that were not trained, and the luck of "training".
+
+    `linear` gives the values for other utilities of the same trainings, all else being equal: from an array whose first
+    axis has what the plan asked for, in that order, to one whose first axis has the clients. Through it a run learns
+    how far another sample of test rows would move the values.
 
     `unit` is what the values are in, where that is not the utility of the game. `forecast[k - 1]` is by which
     fraction k more evaluations would narrow the widest interval. `known_before` counts utilities that the method
@@ -64,7 +72,8 @@ class Estimate:
     forecast: Sequence[float] = ()
     known_before: int = 0
     notes: Sequence[str] = ()
-    errors: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    parts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    linear: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,9 @@ class Values:
     metrics of one's own may have the same name. `details` holds what only the method knows.
 
     Trained with one of the `seeds` there are, values are those of that seed. Trained with several, they are those of the
-    expected utility, `evaluations` counts trainings, and `errors` holds the parts of `stderr`: "coalitions" that were
-    not trained, the luck of "training", and "test" rows; a part that is not known is missing.
+    expected utility, and `evaluations` counts trainings. `stderr` and `covariance` are the total of what is known of three
+    `parts`, whose covariances they add up: "coalitions" that were not trained, the luck of "training", and the sample
+    of "test" rows. `errors` has their standard errors.
 
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
@@ -138,7 +148,7 @@ class Values:
     baseline: Baseline | None = None
     suspicious: tuple[str, ...] = ()
     seeds: int = 1
-    errors: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    parts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
@@ -151,17 +161,15 @@ class Values:
             if given is None and name != "mean":
                 continue
             object.__setattr__(self, name, _vector(given, len(names), f"Values.{name}"))
+        unknown = sorted(set(self.parts) - set(PARTS))
+        if unknown:
+            raise InputError(f"The parts of an error are {', '.join(PARTS)}. Got {unknown}.")
         parts = {
-            name: _vector(part, len(names), f"Values.errors[{name!r}]") for name, part in self.errors.items()
+            name: _square(part, len(names), f"Values.parts[{name!r}]") for name, part in self.parts.items()
         }
-        object.__setattr__(self, "errors", parts)
+        object.__setattr__(self, "parts", parts)
         if self.covariance is not None:
-            covariance = np.asarray(self.covariance, dtype=np.float64)
-            if covariance.shape != (len(names), len(names)):
-                raise InputError(
-                    f"Values.covariance must be a square matrix over {len(names)} names. Got shape {covariance.shape}."
-                )
-            object.__setattr__(self, "covariance", covariance)
+            object.__setattr__(self, "covariance", _square(self.covariance, len(names), "Values.covariance"))
 
     @property
     def n(self) -> int:
@@ -211,6 +219,18 @@ class Values:
         total = self.mean.sum()
         nothing = total <= 1e-12 * np.abs(self.mean).sum()
         return np.full(self.n, np.nan) if nothing else self.mean / total
+
+    @property
+    def errors(self) -> dict[str, NDArray[np.float64] | None]:
+        """The standard error from "coalitions", "training" and "test" rows, per client; None where it is not known.
+
+        >>> Values([1.0], ["a"], "permutation", 100, stderr=[0.1]).errors["training"] is None
+        True
+        """
+        known = {name: _deviations(part) for name, part in self.parts.items()}
+        if not known and self.stderr is not None:  # of a method that knows of coalitions alone
+            known = {"coalitions": self.stderr}
+        return {name: known.get(name) for name in PARTS}
 
     def interval(self, level: float = 0.95) -> NDArray[np.float64] | None:
         """Lower and upper bound per client (rows), or None where the method has no valid one.
@@ -309,8 +329,12 @@ class Values:
         }
         plain |= {} if self.stored_as == self.metric else {"stored_as": self.stored_as}
         plain |= {"suspicious": list(self.suspicious)} if self.suspicious else {}
-        if self.seeds > 1:
-            plain |= {"seeds": self.seeds, "errors": {k: part.tolist() for k, part in self.errors.items()}}
+        plain |= {"seeds": self.seeds} if self.seeds > 1 else {}
+        if self.parts:
+            plain["parts"] = {
+                name: {"stderr": _deviations(part).tolist(), "correlation": _correlations(part)}
+                for name, part in self.parts.items()
+            }
         plain |= {} if self.empty is None else {"empty": asdict(self.empty)}
         if self.baseline is not None:
             plain |= {"baseline": asdict(self.baseline), "learned": self.learned}
@@ -431,11 +455,21 @@ def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
     typed: dict[str, Any] = {} if data.get("cost") is None else {"cost": Cost(**data["cost"])}
     for name, kind in (("empty", Empty), ("baseline", Baseline)):
         typed |= {} if data.get(name) is None else {name: kind.from_dict(data[name])}
+    if data.get("parts") is not None:
+        typed["parts"] = {
+            name: _covariance(part["correlation"], part["stderr"]) for name, part in data["parts"].items()
+        }
     return tuples | typed
 
 
+def _deviations(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard errors; a difference of covariances may fall below zero by rounding."""
+    deviations: NDArray[np.float64] = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    return deviations
+
+
 def _correlations(covariance: NDArray[np.float64]) -> list[float]:
-    deviation = np.sqrt(np.diag(covariance))
+    deviation = _deviations(covariance)
     scale = np.outer(deviation, deviation)
     correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
     below: list[float] = correlation[np.tril_indices(len(covariance), -1)].round(6).tolist()
@@ -450,6 +484,13 @@ def _covariance(correlations: ArrayLike, stderr: ArrayLike) -> NDArray[np.float6
         deviation, deviation
     )
     return covariance
+
+
+def _square(matrix: ArrayLike, n: int, what: str) -> NDArray[np.float64]:
+    square: NDArray[np.float64] = as_array(matrix, what, np.float64)
+    if square.shape != (n, n):
+        raise InputError(f"{what} must be a square matrix over {n} names. Got shape {square.shape}.")
+    return square
 
 
 def _vector(values: ArrayLike, n: int, what: str) -> NDArray[np.float64]:

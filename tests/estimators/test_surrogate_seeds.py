@@ -147,7 +147,7 @@ class TestClosedForms:
         assert prior is None
         assert estimate.mean == pytest.approx(values.mean(0))
         assert estimate.stderr == pytest.approx(values.std(0, ddof=1) / np.sqrt(6))
-        assert estimate.errors["coalitions"] == pytest.approx(np.zeros(n), abs=1e-9)
+        assert np.diag(estimate.parts["coalitions"]) == pytest.approx(np.zeros(n), abs=1e-15)
 
 
 class TestValues:
@@ -163,15 +163,18 @@ class TestValues:
         estimate, trials = drive(lucky_table(6, 8), 40)
         assert sum(mask > 0 for mask, _ in trials) == 40
         assert estimate.stderr is not None
-        parts = estimate.errors["coalitions"] ** 2 + estimate.errors["training"] ** 2
+        parts = np.diag(estimate.parts["coalitions"] + estimate.parts["training"])
         assert parts == pytest.approx(estimate.stderr**2)
-        assert (estimate.errors["training"] > 0).all()
+        assert (np.diag(estimate.parts["training"]) > 0).all()
         assert len(estimate.forecast) > 0
 
     def test_more_luck_more_of_it_in_the_interval(self) -> None:
         calm, wild = (
             np.mean(
-                [drive(lucky_table(7, 8, seed, noise), 64)[0].errors["training"].mean() for seed in range(3)]
+                [
+                    np.sqrt(np.diag(drive(lucky_table(7, 8, seed, noise), 64)[0].parts["training"])).mean()
+                    for seed in range(3)
+                ]
             )
             for noise in (0.002, 0.05)
         )

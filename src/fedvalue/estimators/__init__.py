@@ -9,7 +9,7 @@ from typing import Any
 from fedvalue.coalitions import subset_total
 from fedvalue.estimators._guarantee import guarantee_lines
 from fedvalue.estimators._method import GUARANTEES, UNSTATED, Method, own_method
-from fedvalue.estimators._plan import Plan, Trial
+from fedvalue.estimators._plan import Plan
 from fedvalue.estimators.baselines import equal, loo
 from fedvalue.estimators.complementary import cc, cc_bernstein, cc_neyman
 from fedvalue.estimators.exact import exact_cc, exact_mc, exact_perm
@@ -28,7 +28,6 @@ __all__ = [
     "UNSTATED",
     "Method",
     "Plan",
-    "Trial",
     "guarantee_lines",
     "own_method",
     "rest_on",

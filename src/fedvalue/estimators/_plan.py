@@ -17,11 +17,7 @@ from numpy.typing import NDArray
 
 from fedvalue.values import Estimate
 
-__all__ = ["Plan", "Trial"]
-
-Trial: TypeAlias = tuple[int, int]
-"""One training: a coalition as a bitmask, and the number of the seed (0, 1, …) that it is trained with."""
-
+__all__ = ["Plan"]
 
 Plan: TypeAlias = Generator[Sequence[Any], NDArray[np.float64], Estimate]
 """What an estimator is: yields coalitions as bitmasks, or trials, is sent their utilities, returns its estimate."""

@@ -28,8 +28,8 @@ def exact_mc(n: int, budget: int, rng: np.random.Generator, *, most_seeds: int |
     covariance = np.atleast_2d(np.cov(values, rowvar=False)) / most_seeds
     luck = np.sqrt(np.diag(covariance))
     dof = np.full(n, most_seeds - 1.0)
-    parts = {"coalitions": np.zeros(n), "training": luck}
-    return Estimate(values.mean(0), luck, dof, covariance=covariance, errors=parts)
+    parts = {"coalitions": np.zeros((n, n)), "training": covariance}
+    return Estimate(values.mean(0), luck, dof, covariance=covariance, parts=parts)
 
 
 def shapley_values(n: int, v: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._text import plural
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.errors import StoreError, UtilityError
-from fedvalue.estimators import Trial
 from fedvalue.games import (
     Game,
     Grounded,

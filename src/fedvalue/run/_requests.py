@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fedvalue._checks import whole
+from fedvalue.coalitions import Trial
 from fedvalue.errors import BudgetError, MethodError
-from fedvalue.estimators import ESTIMATORS, Method, Plan, Trial
+from fedvalue.estimators import ESTIMATORS, Method, Plan
 from fedvalue.games import Game, Reseeded, Traceable
 from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from fedvalue._checks import checked_call, expect, whole
 from fedvalue._files import json_ready
-from fedvalue.coalitions import full_mask, members
+from fedvalue.coalitions import Trial, full_mask, members
 from fedvalue.errors import BudgetError, FedvalueError, MethodError
-from fedvalue.estimators import ESTIMATORS, Method, Plan, Trial
+from fedvalue.estimators import ESTIMATORS, Method, Plan
 from fedvalue.games import (
     Examined,
     Game,
@@ -224,7 +224,7 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         baseline=_baseline(game, ledger),
         suspicious=game.suspicious if isinstance(game, Examined) else (),
         seeds=len({seed for _, seed in asked.trials}) or 1,
-        errors=estimate.errors,
+        parts=estimate.parts,
     )
 
 

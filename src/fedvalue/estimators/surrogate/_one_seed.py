@@ -157,6 +157,7 @@ class OneSeed:
             details={"points": _POINTS} if thinned else {},
             guarantee=guarantee,
             covariance=covariance,
+            parts={"coalitions": covariance},
             known_before=self.extra,
         )
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fedvalue.coalitions import complement, full_mask
-from fedvalue.estimators._plan import Trial
+from fedvalue.coalitions import Trial, complement, full_mask
 from fedvalue.estimators.surrogate._design import fixed_plan
 
 __all__ = ["default_seeds", "seeded_plan"]

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.estimators._plan import Trial
+from fedvalue.coalitions import Trial
 from fedvalue.estimators.exact import shapley_values
 from fedvalue.estimators.surrogate._design import best_additions
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
@@ -111,12 +111,10 @@ class SeveralSeeds:
 
 
 def _estimate(mean: Array, covariance: Array, training: Array, extra: int = 0) -> Estimate:
-    luck = np.sqrt(np.diag(training))
-    total = np.sqrt(np.diag(covariance))
     return Estimate(
         mean,
-        total,
+        np.sqrt(np.diag(covariance)),
         covariance=covariance,
         known_before=extra,
-        errors={"coalitions": np.sqrt(np.maximum(total**2 - luck**2, 0.0)), "training": luck},
+        parts={"coalitions": covariance - training, "training": training},
     )
