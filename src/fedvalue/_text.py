@@ -15,6 +15,7 @@ __all__ = [
     "csv_text",
     "duration",
     "markdown_text",
+    "minute",
     "one_line",
     "percent",
     "plain_table",
@@ -118,6 +119,15 @@ def duration(seconds: float) -> str:
     scales = ((60, 60, "min"), (48, 3600, "h"), (730, 86_400, "days"), (inf, _YEAR, "years"))
     number, name = next((seconds / length, name) for most, length, name in scales if seconds / length < most)
     return f"{number:.1f} {name}" if number < 10 else f"{number:,.0f} {name}"
+
+
+def minute(moment: str) -> str:
+    """A moment as stores keep it, without seconds.
+
+    >>> minute("2026-03-01T09:30:12.5+00:00")
+    '2026-03-01 09:30'
+    """
+    return moment[:16].replace("T", " ")
 
 
 def size(count: float) -> str:

@@ -20,7 +20,8 @@ from typer.testing import CliRunner, Result
 import fedvalue as fv
 from fedvalue._text import count
 from fedvalue.cli import app
-from fedvalue.cli._options import complete, method_options
+from fedvalue.cli._options import complete
+from fedvalue.cli._pairs import method_options
 
 ON_TABLES = {method.name for method in fv.methods() if method.plan is not None}  # the others need a training
 PAPER_TABLE = [0.10, 0.50, 0.70, 0.80, 0.60, 0.90, 0.90, 0.96]

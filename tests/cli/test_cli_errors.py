@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fedvalue as fv
-from fedvalue.cli import _console, app
+from fedvalue.cli import _tables, _targets, app
 
 VALUES = fv.Values([3.0, 1.0], ("a", "b"), "exact", 4, guarantee="exact")
 
@@ -90,7 +90,7 @@ def test_a_read_only_file_system_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     assert done.exit_code == 2
     assert done.stderr == "Error: Cannot write values.json: Read-only file system.\n"
     with monkeypatch.context() as patch:
-        patch.setattr(_console.os, "access", lambda path, mode: mode != os.W_OK)
+        patch.setattr(_targets.os, "access", lambda path, mode: mode != os.W_OK)
         done = CliRunner().invoke(app, command)
     assert done.stderr == "Error: Cannot write values.json: its folder cannot be written to.\n"
 
@@ -116,7 +116,7 @@ def test_numbers_stay_on_terminals_of_any_width(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    _console.print_table(VALUES.table())
+    _tables.print_table(VALUES.table())
     printed = capsys.readouterr().out
     assert all(number in printed for number in ("+3.0000", "+1.0000", "75.0%", "25.0%"))
     assert ("█" in printed) == (columns >= 64)

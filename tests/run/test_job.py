@@ -150,6 +150,7 @@ class TestPlan:
         assert plan.seconds > 0
         assert plan.to_dict()["plan"]["trainings"] == 8  # with that of all clients, for comparison
         assert plan.lines()[0] == "Plan: ipss, 8 of 16 coalitions."
+        assert str(plan).splitlines() == plan.lines()
         assert not (tmp_path / "run").exists()
 
     def test_it_knows_what_the_store_has(self, tmp_path: Path) -> None:

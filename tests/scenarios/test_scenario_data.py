@@ -14,10 +14,10 @@ import sklearn.datasets
 from scenario_data import write_data_sets
 from typer.testing import CliRunner
 
-from fedvalue.cli._options import scenario_options
+from fedvalue.cli._pairs import scenario_options
 from fedvalue.cli.data import app
 from fedvalue.errors import InputError, ScenarioError
-from fedvalue.scenarios import _fetch, adult, load_scenario, mnist, where
+from fedvalue.scenarios import Dataset, Scenario, _fetch, adult, load_scenario, mnist, where
 from fedvalue.scenarios._fetch import fetch
 from fedvalue.scenarios._sources import cache_folder
 
@@ -211,6 +211,28 @@ def test_show(tmp_path):
     assert "aachen" in invoke("show", "files", "--data-dir", tmp_path / "files", "--label", "outcome")
     with pytest.raises(InputError, match="key=value"):
         invoke("show", "digits", "-o", "alpha")
+
+
+def test_a_printed_scenario_says_what_the_command_says():
+    scenario = load_scenario("digits", clients=3, partition="size", samples=30, test_parts=2)
+    assert str(scenario) == "\n".join(scenario.lines())
+    asked = ("digits", "--clients", 3, "--partition", "size", "--samples", 30, "--test-parts", 2)
+    assert invoke("show", *asked).splitlines() == str(scenario).splitlines()
+    assert "array(" not in str(scenario)
+    assert not set("".join(scenario.lines(unicode=False)[5:])) & set("▁▂▃▄▅▆▇█")
+
+
+def test_a_printed_scenario_of_others_holds_no_control_characters():
+    rows = Dataset([[0.0], [1.0]], [0.5, 1.5])
+    empty = Dataset(np.zeros((0, 1)), [])
+    scenario = Scenario("a\x1b[31m", (rows, empty), ("b\n", "c"), test=rows, task="regression", classes=0)
+    assert str(scenario).splitlines()[0] == "a [31m: 2 clients, partition –"
+    assert str(scenario).splitlines()[4:] == [
+        "client      samples  mean target   sd",
+        "b                 2            1  0.5",
+        "c                 0            –    –",
+        "(test set)        2            1  0.5",
+    ]
 
 
 def test_show_json():

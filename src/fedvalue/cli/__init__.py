@@ -28,8 +28,9 @@ from fedvalue.cli import (
     store,
     value,
 )
-from fedvalue.cli._console import complain, new_table, print_json, print_table, say
+from fedvalue.cli._console import complain, print_json, say
 from fedvalue.cli._plugins import OpenGroup
+from fedvalue.cli._tables import new_table, print_table
 from fedvalue.errors import FedvalueError, InputError
 
 __all__ = ["app", "complain", "main", "new_table", "print_json", "print_table", "say"]

@@ -1,34 +1,30 @@
-"""Options that several commands have, and key=value pairs as what they stand for."""
+"""Options and arguments that several commands have."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated
 
 import typer
-
-from fedvalue._checks import fits, in_words
-from fedvalue.errors import InputError, MethodError
 
 __all__ = [
     "AnywayOption",
     "ArrayOption",
     "BudgetOption",
     "CurrencyOption",
+    "DataDirOption",
+    "GameArgument",
     "JsonFlag",
     "JsonTarget",
     "MethodOptions",
     "NegateOption",
     "QuietOption",
     "RunArgument",
+    "StoreArgument",
     "StoreOption",
     "TableOption",
     "complete",
-    "method_options",
-    "model_options",
-    "scenario_options",
 ]
 
 
@@ -85,71 +81,11 @@ RunArgument = Annotated[
     ),
 ]
 StoreOption = Annotated[Path | None, typer.Option(help="Store with the trainings. [default: the run's own]")]
-
-
-def scenario_options(texts: Sequence[str], taken: Collection[str]) -> dict[str, Any]:
-    """Options of a scenario or partition; not those that the command has itself.
-
-    >>> scenario_options(["alpha=0.1", "keep-occupation=false", "label=income"], ())
-    {'alpha': 0.1, 'keep_occupation': False, 'label': 'income'}
-    """
-    for name, text in (found := _pairs(texts)).items():
-        if name in taken:
-            raise InputError(
-                f"{name!r} is an option of the command, not of the scenario. Got '{name}={text}'."
-            )
-    return {name: _literal(text) for name, text in found.items()}
-
-
-def model_options(texts: Sequence[str]) -> dict[str, Any]:
-    """Options of a model; those that it does not have are left to the run to refuse.
-
-    >>> model_options(["depth=6", "rate=0.1"])
-    {'depth': 6, 'rate': 0.1}
-    """
-    return {name: _literal(text) for name, text in _pairs(texts).items()}
-
-
-def method_options(method: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Options of a method, of the types that it says; those it does not have are left to the run to refuse.
-
-    >>> method_options("tmc", ["patience=3", "tolerance=0"])
-    {'patience': 3, 'tolerance': 0.0}
-    """
-    pairs = _pairs(texts)
-    if not pairs:
-        return {}
-    from fedvalue.run import as_method
-
-    known = get_type_hints(as_method(method).function)
-    return {name: _typed(method, name, text, known.get(name, Any)) for name, text in pairs.items()}
-
-
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts:
-        name, equals, given = text.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals or not name:
-            raise InputError(f"An option is written as key=value. Got {text!r}.")
-        if name in pairs:
-            raise InputError(f"The option {name!r} was given twice.")
-        pairs[name] = given.strip()
-    return pairs
-
-
-def _literal(text: str) -> Any:
-    """Numbers, lists, true, false and none as such; anything else is a text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
-
-
-def _typed(method: str, name: str, text: str, kind: Any) -> Any:
-    value = _literal(text)
-    if isinstance(value, int) and not isinstance(value, bool) and fits(1.5, kind):
-        value = float(value)
-    if not fits(value, kind):
-        raise MethodError(f"The option {name!r} of {method} must be {in_words(kind)}. Got {text!r}.")
-    return value
+StoreArgument = Annotated[Path, typer.Argument(metavar="DB", help="The store.", show_default=False)]
+GameArgument = Annotated[
+    str, typer.Argument(metavar="GAME", help="The beginning of a game's id.", show_default=False)
+]
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder with data sets; default $FEDVALUE_DATA, then the user's cache folder."),
+]

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedvalue._text import count, one_line, plural
-from fedvalue.cli._console import busy, check_targets, new_table, print_table, say, write_result
+from fedvalue.cli._console import busy, say
 from fedvalue.cli._options import JsonTarget, RunArgument, StoreOption
+from fedvalue.cli._tables import new_table, print_table
+from fedvalue.cli._targets import check_targets, write_result
 
 if TYPE_CHECKING:
     from rich.table import Table

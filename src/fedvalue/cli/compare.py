@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedvalue._text import count
-from fedvalue.cli._console import busy, new_table, notes, print_json, print_table, say
+from fedvalue.cli._console import busy, notes, print_json, say
 from fedvalue.cli._options import ArrayOption, BudgetOption, JsonFlag, NegateOption, QuietOption, TableOption
+from fedvalue.cli._tables import new_table, print_table
 
 if TYPE_CHECKING:
     from rich.table import Table

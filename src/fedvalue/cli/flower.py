@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from fedvalue.cli._console import print_table, say, write_result
+from fedvalue.cli._console import say
+from fedvalue.cli._tables import print_table
+from fedvalue.cli._targets import write_result
 
 __all__ = ["app"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fedvalue.cli._console import new_table, on_terminal, print_json, print_table
+from fedvalue.cli._console import on_terminal, print_json
 from fedvalue.cli._options import JsonFlag
+from fedvalue.cli._tables import new_table, print_table
 
 __all__ = ["methods"]
 

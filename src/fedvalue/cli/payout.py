@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedvalue._text import one_line
-from fedvalue.cli._console import check_targets, new_table, print_table, say, write_result
+from fedvalue.cli._console import say
 from fedvalue.cli._options import AnywayOption, CurrencyOption, JsonTarget, RunArgument, complete
+from fedvalue.cli._tables import new_table, print_table
+from fedvalue.cli._targets import check_targets, write_result
 
 if TYPE_CHECKING:
     from rich.table import Table

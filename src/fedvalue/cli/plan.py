@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedvalue._text import count, duration, percent
-from fedvalue.cli._console import new_table, print_json, print_table, say
+from fedvalue.cli._console import print_json, say
+from fedvalue.cli._tables import new_table, print_table
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli._console import busy, check_targets, say, write_result
+from fedvalue.cli._console import busy, say
 from fedvalue.cli._options import AnywayOption, CurrencyOption, RunArgument, StoreOption, complete
+from fedvalue.cli._targets import check_targets, write_result
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,16 +9,11 @@ import typer
 
 from fedvalue._files import sealed
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
-from fedvalue.cli._console import busy, check_targets, complain, notes, print_table, say, warn, write_result
-from fedvalue.cli._options import (
-    JsonTarget,
-    MethodOptions,
-    QuietOption,
-    complete,
-    method_options,
-    model_options,
-    scenario_options,
-)
+from fedvalue.cli._console import busy, complain, notes, say, warn
+from fedvalue.cli._options import JsonTarget, MethodOptions, QuietOption, complete
+from fedvalue.cli._pairs import method_options, model_options, scenario_options
+from fedvalue.cli._tables import print_table
+from fedvalue.cli._targets import check_targets, write_result
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:

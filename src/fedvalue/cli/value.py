@@ -9,7 +9,7 @@ import typer
 
 from fedvalue._files import sealed
 from fedvalue._text import count
-from fedvalue.cli._console import check_targets, notes, print_table, say, write_result
+from fedvalue.cli._console import notes, say
 from fedvalue.cli._options import (
     ArrayOption,
     BudgetOption,
@@ -19,8 +19,10 @@ from fedvalue.cli._options import (
     QuietOption,
     TableOption,
     complete,
-    method_options,
 )
+from fedvalue.cli._pairs import method_options
+from fedvalue.cli._tables import print_table
+from fedvalue.cli._targets import check_targets, write_result
 
 __all__ = ["value"]
 

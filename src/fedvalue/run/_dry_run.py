@@ -71,6 +71,9 @@ class DryRun:
             },
         }
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def lines(self) -> list[str]:
         """The plan in words."""
         game, work, everything = self.job.prepared.game, self.work, 1 << self.job.prepared.game.n

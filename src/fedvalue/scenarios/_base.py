@@ -14,6 +14,7 @@ from fedvalue._checks import as_array, checked_init, expect
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._report import DataReport
 from fedvalue.scenarios._scale import Scale, common_scale
+from fedvalue.scenarios._shown import scenario_lines
 from fedvalue.store import fingerprint
 
 __all__ = ["CLASSIFICATION", "REGRESSION", "Dataset", "Scenario"]
@@ -70,8 +71,9 @@ class Scenario:
     `Scale()` trains on the targets as they are.
 
     `test_parts` are named sets of test rows, for measuring each part by itself. `details` is plain data
-    about the origin, `report` what was read from files and what was done to it. A test set may hold classes that no client has: no coalition can get them
-    right, values remain well defined; `details["warnings"]` says so.
+    about the origin, `report` what was read from files and what was done to it. A test set may hold classes
+    that no client has: no coalition can get them right, values remain well defined; `details["warnings"]`
+    says so. `print(scenario)` shows all but the rows.
 
     >>> a, b = Dataset([[0.0], [1.0]], [0, 1]), Dataset([[0.1]], [0])
     >>> s = Scenario("tiny", (a, b), ("a", "b"), test=a, task="classification", classes=2)
@@ -164,6 +166,13 @@ class Scenario:
             "details": dict(self.details),
             **({} if self.report is None else {"report": self.report.to_dict()}),
         }
+
+    def lines(self, unicode: bool = True) -> list[str]:
+        """The scenario in words, with a line per client."""
+        return scenario_lines(self, unicode)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def thinned(self, rows: int) -> Scenario:
         """The scenario with at most so many rows per client, spread over each client's own: for trying things out."""

@@ -1,4 +1,4 @@
-"""fedvalue data check: what fedvalue makes of a folder, before anything is trained."""
+"""`fedvalue data check`: what fedvalue makes of a folder, before anything is trained."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import typer
 
 from fedvalue._checks import did_you_mean
 from fedvalue._text import count, one_line, plural
-from fedvalue.cli._console import complain, new_table, print_json, print_table, say
-from fedvalue.cli._options import scenario_options
+from fedvalue.cli._console import complain, print_json, say
+from fedvalue.cli._options import JsonFlag
+from fedvalue.cli._pairs import scenario_options
+from fedvalue.cli._tables import new_table, print_table
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def check(
             help="As for a run: drop=id,note decimal=comma; one of a kind, repeatable.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonFlag = False,
 ) -> None:
     """Check a folder of your own: rows, columns, what is done to them, what is suspicious, what is refused.
 
@@ -50,7 +52,7 @@ def check(
                 f"Unknown option {name!r}. {did_you_mean(name, known)}Options: {', '.join(known)}."
             )
     report = check_folder(folder, label=label, **options)
-    if as_json:
+    if json:
         print_json(report.to_dict())
     else:
         _print(report)

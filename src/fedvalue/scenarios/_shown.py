@@ -1,0 +1,56 @@
+"""A scenario in words: what its rows are, and a line per client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fedvalue._text import bars, count, one_line, plain_table, plural
+
+if TYPE_CHECKING:
+    from fedvalue.scenarios._base import Scenario
+
+__all__ = ["scenario_lines"]
+
+
+def scenario_lines(scenario: Scenario, unicode: bool = True) -> list[str]:
+    """Rows, features and classes, then clients and test set; bars of labels in ASCII where wanted."""
+    plain = scenario.describe()
+    what = f"{plain['classes']} classes" if plain["classes"] else "regression"
+    shape = " × ".join(map(str, plain["shape"]))
+    features = f"{shape} words of {plain['vocabulary']}" if plain["vocabulary"] else f"features {shape}"
+    details = scenario.details
+    return [
+        f"{one_line(scenario.name)}: {plural(scenario.n, 'client')}, partition {details.get('partition', '–')}",
+        f"{what}, {features}, seed {details.get('seed', '–')}",
+        f"fingerprint {scenario.fingerprint[:24]}",
+        "",
+        *_parties(plain, unicode).splitlines(),
+        *(f"test part {one_line(name)}: {count(rows)} rows" for name, rows in plain["test_parts"].items()),
+        *(f"Note: {one_line(warning)}" for warning in details["warnings"]),
+    ]
+
+
+def _parties(plain: Mapping[str, Any], unicode: bool) -> str:
+    rows = [*plain["clients"], {"name": "(test set)", **plain["test"]}]
+    if not plain["classes"]:
+        return plain_table(
+            ["client", "samples", "mean target", "sd"],
+            [[row["name"], count(row["samples"]), _number(row["mean"]), _number(row["sd"])] for row in rows],
+        )
+    return plain_table(
+        ["client", "samples", f"labels 0 … {plain['classes'] - 1}", "classes"],
+        [
+            [
+                row["name"],
+                count(row["samples"]),
+                bars(row["labels"], unicode),
+                str(sum(rows_of_class > 0 for rows_of_class in row["labels"])),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _number(number: float | None) -> str:
+    return "–" if number is None else f"{number:.4g}"
