@@ -40,6 +40,24 @@ def _commands_built_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _few_untrained_models() -> Iterator[None]:
+    """v(∅) is the mean over 64 untrained models; to measure so many takes longer than most trainings of tests."""
+    from fedvalue.training import _measure
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_measure, "UNTRAINED_MODELS", 6)
+        yield
+
+
+@pytest.fixture
+def all_untrained_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as users have."""
+    from fedvalue.training import UNTRAINED_MODELS, _measure
+
+    monkeypatch.setattr(_measure, "UNTRAINED_MODELS", UNTRAINED_MODELS)
+
+
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Small trainings on one thread: several threads of a shared machine wait for each other."""

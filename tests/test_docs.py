@@ -221,7 +221,7 @@ def page_parameters() -> list[Any]:
 
 
 @pytest.mark.parametrize("path", page_parameters())
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("one_thread", "all_untrained_models")
 def test_the_blocks_of_a_page_do_what_they_say(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -252,7 +252,7 @@ class TestUse:
 
         trainer = FlowerTrainer(FakeGrid(parties(line()), "least-squares"))
         with pytest.raises(InputError, match="sets of named arrays"):
-            outcomes(trainer, line(), "least-squares", QUICK, [1])
+            outcomes(trainer, line(), "least-squares", Training(), [1])
 
     def test_nodes_train_targets_on_the_common_scale(self) -> None:
         from federations import line

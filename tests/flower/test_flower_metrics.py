@@ -56,6 +56,9 @@ def test_where_the_nodes_hold_the_test_rows_it_is_refused_before_anything_is_tra
     grid = FakeGrid(parties(scenario, held_out_parts(scenario, (10, 40, 70))))
     roster = Roster.gather(grid, N, 5.0, DIGITS)
     seen = remote_scenario(roster.reports, None, "classification", 10)
+    shown = str(seen).splitlines()
+    assert shown[0].startswith(f"federation: {seen.n} clients")
+    assert all(line.split()[-2:] == ["–", "–"] for line in shown[5:])  # what is elsewhere is not known
     game = FederatedGame(seen, "mlp", QUICK, metric=top_two, trainer=FlowerTrainer(grid, roster))
     with pytest.raises(InputError, match=r"'top_two' needs the test rows on the server.*built-in metric"):
         fv.value(game, "exact")

@@ -50,6 +50,7 @@ def game(empty: Any = "initial", scenario: Scenario | None = None, **options: An
 
 
 class TestRules:
+    @pytest.mark.usefixtures("all_untrained_models")
     def test_initial_is_the_mean_of_64_models_whatever_the_seed(self) -> None:
         single = []
         for seed in range(64):

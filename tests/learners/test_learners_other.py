@@ -226,6 +226,18 @@ class TestLeastSquares:
         one, many = (FederatedGame(REGRESSION, "least-squares", Training(rounds=r)) for r in (1, 9))
         assert outcomes(one, range(16)) == outcomes(many, range(16))
 
+    @pytest.mark.parametrize(
+        ("rules", "named"),
+        [
+            ({"rate": 0.5}, "rate does not apply to the model 'least-squares'"),
+            ({"epochs": 9, "batch": 8}, "epochs and batch do not apply"),
+            ({"optimizer": "sgd", "momentum": 0.9}, "optimizer and momentum do not apply"),
+        ],
+    )
+    def test_rules_of_training_in_steps_are_refused(self, rules: dict[str, Any], named: str) -> None:
+        with pytest.raises(InputError, match=named):
+            make_learner("least-squares").session(REGRESSION, Training(**rules), "cpu", None)
+
     def test_a_large_ridge_leaves_the_mean(self) -> None:
         found = outcomes(FederatedGame(REGRESSION, LeastSquares(ridge=1e12)), [7])[7]
         constant = pooled(REGRESSION, 7)[1].mean() - REGRESSION.test.y

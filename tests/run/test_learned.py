@@ -77,11 +77,20 @@ def test_the_same_data_with_their_labels(tmp_path: Path) -> None:
     assert result.payout(100).lines
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "loss", "auc", "f1", "balanced_accuracy", "correct"])
-def test_by_every_metric(metric: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose labels are shuffled and one whose are not; the trainings of either serve all metrics."""
+    path = tmp_path_factory.mktemp("both")
     for shuffled in (True, False):
-        data = folder(tmp_path / str(shuffled), shuffled)
-        result = fv.run("files", data_dir=data, label="outcome", method="exact", metric=metric)
+        folder(path / str(shuffled), shuffled)
+    return path
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss", "auc", "f1", "balanced_accuracy", "correct"])
+def test_by_every_metric(metric: str, both: Path) -> None:
+    for shuffled in (True, False):
+        data, store = both / str(shuffled), both / f"{shuffled}.db"
+        result = fv.run("files", data_dir=data, label="outcome", method="exact", metric=metric, store=store)
         assert result.values.learned is not shuffled, result.values.baseline
 
 

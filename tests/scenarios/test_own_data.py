@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import fedvalue as fv
 from fedvalue.cli import app
 from fedvalue.errors import InputError, ScenarioError
-from fedvalue.scenarios import SCENARIOS, Dataset, Scale, Scenario, check_folder, load_scenario
+from fedvalue.scenarios import Dataset, Scale, Scenario, check_folder, load_scenario
 from fedvalue.scenarios._scale import common_scale
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -49,10 +49,25 @@ IN_ONE = fv.Training(batch=1000, rate=0.05)
 def metrics(
     scenario: Scenario, model: str, mask: int, training: fv.Training | None = None
 ) -> dict[str, float]:
-    suited = {} if model == "xgboost" else SCENARIOS["files"].training  # which knows rounds only
-    training = training or fv.Training(**suited)
     ((_, outcome),) = fv.FederatedGame(scenario, model, training).evaluate([mask])
     return dict(outcome.metrics)
+
+
+@pytest.mark.parametrize("model", ["mlp", "xgboost"])
+def test_a_game_trains_by_default_as_a_run_does(diabetes: Path, model: str) -> None:
+    if model == "xgboost":
+        pytest.importorskip("xgboost", reason="needs the extra xgboost")
+    scenario = load_scenario("files", folder=diabetes, label="progression")
+    run, of_object = (
+        fv.Job("files", scenario_options={"folder": diabetes}, label="progression", model=model),
+        fv.Job(scenario, model=model),
+    )
+    game = fv.FederatedGame(scenario, model)
+    suited = {} if model == "xgboost" else {"batch": 32, "rate": 0.01}  # trees know rounds only
+    assert game.training == fv.Training(**suited)
+    assert run.prepared.game.training == of_object.prepared.game.training == game.training
+    assert run.prepared.game.id == of_object.prepared.game.id == game.id
+    assert fv.FederatedGame(scenario, model, fv.Training()).training == fv.Training()  # what is given counts
 
 
 class TestRegression:

@@ -444,9 +444,31 @@ CHANGES = [
     ("P.fit([[1]], [1])", "P.predict([[1]])", "import sklearn.svm\nP = sklearn.svm.SVC()", r"fit\(\)"),
     ("helpers.P['seed'] = 0", "helpers.P['seed']", "import helpers", "helpers.P, which utility changes"),
 ]  # fmt: skip
+# What tells the date or the time of day, and what it takes to be there.
+CLOCKS = [
+    ("time.time()", "import time", r"time\.time"),
+    ("clock()", "from time import time_ns as clock", r"time\.time_ns"),
+    ("datetime.now().hour", "from datetime import datetime", r"datetime\.datetime\.now"),
+    ("d.datetime.utcnow().hour", "import datetime as d", r"datetime\.datetime\.utcnow"),
+    ("date.today().day", "from datetime import date", r"datetime\.date\.today"),
+    ("pd.Timestamp.now().hour", "import pandas as pd", r"pandas\.Timestamp\.now"),
+    ("HELD['clock']()", "import time\nHELD = {'clock': time.time}", r"HELD is called \(time\.time"),
+    ("helpers.now()", "import helpers", r"time at which now is called \(time\.localtime"),
+]  # fmt: skip
 # name: files, and what is said of them.
 SAID: dict[str, tuple[dict[str, str], str]] = {
     **{f"reads by {code}": (utility(code, before), name) for code, before, name in READS},
+    **{
+        f"the time by {code}": (
+            utility(code, before) | {"helpers.py": "import time\ndef now(): return time.localtime().tm_hour\n"},
+            f"date or time at which.*{name}" if "helpers" not in code else name,
+        )
+        for code, before, name in CLOCKS
+    },
+    "the time, imported inside": (
+        body("from datetime import datetime as dt", "return [dt.now().hour for c in cs]"),
+        r"the date or time at which utility is called \(datetime\.datetime\.now\)",
+    ),
     **{
         f"changes by {code}": (
             body(code, f"return [{use} for c in cs]", before=before) | {"helpers.py": "P = {}\n"},
@@ -582,6 +604,11 @@ HARMLESS: dict[str, Callable[[str], str]] = {
     "another way to the same value": lambda s: s.replace("SCALE = 2", "SCALE = int('2')"),
     "line ends of Windows": lambda s: s.replace("\n", "\r\n"),
 }
+
+
+def test_measuring_how_long_something_takes_is_no_doubt(identify: Identify) -> None:
+    timed = body("t = time.perf_counter()", "print(time.perf_counter() - t)", "return [1.0 for c in cs]")
+    assert identify({"main.py": "import time\n" + timed["main.py"]})[1] == ()
 
 
 class TestPatterns:

@@ -266,6 +266,22 @@ _READS = [
         )
         for how, (code, before) in _READERS.items()
     ),
+    # The same readers by other names.
+    Pattern("open by another name", _utility("len(c) * float(next(r('rows.txt')))", "r = open") | _ROWS, "2.0", "3.0"),
+    Pattern("open by another name, inside", _body("r = open", "return [len(c) * float(next(r('rows.txt'))) for c in cs]") | _ROWS, "2.0", "3.0"),
+    Pattern("open as a default argument", _main("def utility(cs, r=open): return [len(c) * float(next(r('rows.txt'))) for c in cs]") | _ROWS, "2.0", "3.0"),
+    Pattern("open as an attribute", _utility("len(c) * float(next(R.r('rows.txt')))", "class R: r = open") | _ROWS, "2.0", "3.0"),
+    Pattern("open in a dict", _utility("len(c) * float(next(R['r']('rows.txt')))", "R = {'r': open}") | _ROWS, "2.0", "3.0"),
+    Pattern("open in a partial", _utility("len(c) * float(next(R()))", "import functools", "R = functools.partial(open, 'rows.txt')") | _ROWS, "2.0", "3.0"),
+    Pattern("read_csv by another name", _utility("len(c) * float(rc('rows.txt', header=None).iloc[0, 0])", "from pandas import read_csv as rc") | _ROWS, "2.0", "3.0"),
+    Pattern("read_csv by another name, inside", _body("from pandas import read_csv as rc", "return [len(c) * float(rc('rows.txt', header=None).iloc[0, 0]) for c in cs]") | _ROWS, "2.0", "3.0"),
+    Pattern("loadtxt by another name, in a helper", _utility("helpers.score(c)", "import helpers") | {"helpers.py": "from numpy import loadtxt as rc\ndef score(c): return len(c) * float(rc('rows.txt'))\n"} | _ROWS, "2.0", "3.0"),
+    Pattern("loadtxt by getattr", _utility("len(c) * float(getattr(np, 'loadtxt')('rows.txt'))", "import numpy as np") | _ROWS, "2.0", "3.0"),
+    Pattern("a method by getattr", _utility("len(c) * float(getattr(Path('rows.txt'), 'read_text')())", "from pathlib import Path") | _ROWS, "2.0", "3.0"),
+    Pattern("sys.modules", _utility("sys.modules['helpers'].score(c)", "import sys, helpers") | _HELPERS, "[2,", "[3,"),
+    Pattern("sys.modules, by its name alone", _utility("modules['helpers'].score(c)", "import helpers", "from sys import modules") | _HELPERS, "[2,", "[3,"),
+    Pattern("sys.modules by another name", _body("m = sys.modules", "return [m['helpers'].score(c) for c in cs]", before="import sys, helpers") | _HELPERS, "[2,", "[3,"),
+    Pattern("sys.modules, imported inside", _body("import sys", "return [sys.modules['helpers'].score(c) for c in cs]", before="import helpers") | _HELPERS, "[2,", "[3,"),
     Pattern("a file by os.popen", _body("with os.popen('cat rows.txt') as told:", "    k = float(told.read())", "return [len(c) * k for c in cs]", before="import os") | _ROWS, "2.0", "3.0"),
     Pattern("a file in a helper", _utility("helpers.score(c)", "import helpers") | {"helpers.py": "def score(c): return len(c) * float(open('rows.txt').read())\n"} | _ROWS, "2.0", "3.0"),
     Pattern("a file by a module that is imported inside", _body("import numpy", "return [len(c) * float(numpy.loadtxt('rows.txt')) for c in cs]") | _ROWS, "2.0", "3.0"),

@@ -54,7 +54,7 @@ def test_what_has_close_is_closed() -> None:
         def close(self) -> None:
             closed.append(self)
 
-    check_trainer(Closing)
+    check_trainer(Closing, model="linear")
     assert opened == closed
 
 
@@ -155,7 +155,7 @@ def one_dictionary(self: Any, training: Any, masks: list[int], pairs: list[Any])
 )  # fmt: skip
 def test_a_broken_trainer_is_told_what_it_broke(make: Any, rule: str) -> None:
     with pytest.raises(ConformanceError, match=rule):
-        check_trainer(make)
+        check_trainer(make, model="linear")
 
 
 def test_what_does_not_average_has_no_trace() -> None:

@@ -26,6 +26,7 @@ from fedvalue.training import (
     TraceGames,
     Training,
     seconds_per_pass_of,
+    usual_training,
     work_of_all,
 )
 from fedvalue.yardsticks import Baseline, Empty
@@ -73,7 +74,7 @@ class FederatedGame:
             expect("training", training, Training, "an fv.Training", "Say fv.Training(rounds=4).")
         self.scenario = scenario
         self.learner = make_learner(model)
-        self.training = training or Training()
+        self.training = training or usual_training(scenario, self.learner)
         self._counted = count_by(metric, scenario.task, scenario.test_parts)
         own = self._counted.own
         self._measuring = measuring(self.learner, {self.stored_as: own}) if own else self.learner

@@ -47,10 +47,12 @@ class LeastSquares:
     constant in a coalition has coefficient 0; one sample gives the constant model of its target. Units and
     offsets of features do not matter.
 
-    Its clients send no updates of a model, so gradient methods do not apply.
+    Of the rules of training only rounds and seed apply; others are refused. Its clients send no updates of a
+    model, so gradient methods do not apply.
     """
 
     averages = False
+    rules = ("rounds",)
     own_metrics: Mapping[str, Metric] = {}
 
     def __init__(self, name: str = "least-squares", *, ridge: float = 1e-9) -> None:
@@ -77,6 +79,11 @@ class LeastSquares:
                 f"The model 'least-squares' is solved, not trained step by step: {training.algorithm} does "
                 "not apply. Leave the algorithm at fedavg."
             )
+        training.allow_only(
+            self.rules,
+            "the model 'least-squares', which is solved in closed form",
+            "Its own option is ridge: --model-option ridge=0.1, or LeastSquares(ridge=0.1).",
+        )
         return LeastSquaresSession(scenario, self.ridge, memory, self.own_metrics)
 
 

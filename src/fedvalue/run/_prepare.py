@@ -16,7 +16,7 @@ from fedvalue.learners import make_learner
 from fedvalue.run._memory import parse_memory
 from fedvalue.scenarios import SCENARIOS, Scenario, load_scenario, where
 from fedvalue.trainers import Located, choose_device
-from fedvalue.training import Ruled, Training
+from fedvalue.training import Ruled, usual_training
 
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
@@ -69,7 +69,7 @@ def prepare(job: Job) -> Prepared:
                 f"{', '.join(named)} cannot be combined with a Scenario object, which defines its own clients. Leave "
                 f"{'it' if len(named) == 1 else 'them'} out, or give the name of a scenario."
             )
-        scenario, source, partition, usual, suited = chosen, chosen.name, "its own", "mlp", {}
+        scenario, source, partition, usual = chosen, chosen.name, "its own", "mlp"
     else:
         source, entry = chosen, SCENARIOS.get(chosen)
         partition = job.partition or (entry.usual_partition if entry else "")
@@ -82,12 +82,10 @@ def prepare(job: Job) -> Prepared:
             data_dir=job.data_dir,
             **_scenario_options(job),
         )
-        usual, suited = SCENARIOS[source].model, dict(SCENARIOS[source].training)
+        usual = SCENARIOS[source].model
     model = usual if job.model is None else job.model
     learner = make_learner(model, **job.model_options)
-    if isinstance(learner, Ruled):  # what suits the data is for models that are trained in steps
-        suited = {name: rule for name, rule in suited.items() if name in learner.rules}
-    training = Training(**{**suited, **rules}, seed=job.seed)
+    training = usual_training(scenario, learner, **rules, seed=job.seed)
     # A cluster has devices of its own; here a model is only looked at, and measured for a dry run.
     local = job.backend == "local"
     device = choose_device(job.device if local else "cpu")

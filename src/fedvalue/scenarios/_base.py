@@ -73,7 +73,8 @@ class Scenario:
     `test_parts` are named sets of test rows, for measuring each part by itself. `details` is plain data
     about the origin, `report` what was read from files and what was done to it. A test set may hold classes
     that no client has: no coalition can get them right, values remain well defined; `details["warnings"]`
-    says so. `print(scenario)` shows all but the rows.
+    says so. `training` are rules that suit the data, used where nothing else is asked for: {"rate": 0.01}.
+    `print(scenario)` shows all but the rows.
 
     >>> a, b = Dataset([[0.0], [1.0]], [0, 1]), Dataset([[0.1]], [0])
     >>> s = Scenario("tiny", (a, b), ("a", "b"), test=a, task="classification", classes=2)
@@ -92,6 +93,7 @@ class Scenario:
     details: Mapping[str, Any] = field(default_factory=dict)
     target_scale: Scale | None = None
     report: DataReport | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_kinds(self)
@@ -223,6 +225,8 @@ def _some(data: Dataset, most: int) -> Dataset:
 
 def _described(data: Dataset, task: str, classes: int) -> dict[str, Any]:
     """Samples and label histogram, or mean and standard deviation of the targets (None without rows)."""
+    if not data.here:
+        return {"samples": len(data)}
     if task == CLASSIFICATION:
         return {"samples": len(data), "labels": np.bincount(data.y, minlength=classes).tolist()}
     targets = data.y.astype(np.float64)
@@ -240,6 +244,7 @@ def _check_kinds(scenario: Scenario) -> None:
         ("names", (list, tuple, np.ndarray), "a list of texts, one per client"),
         ("test_parts", Mapping, "a dict of row numbers by name"),
         ("details", Mapping, "a dict"),
+        ("training", Mapping, "a dict of rules of training"),
     )
     for name, kind, expected in kinds:
         expect(f"{name} of a scenario", getattr(scenario, name), kind, expected, error=ScenarioError)

@@ -130,6 +130,7 @@ def assemble(entry: ScenarioEntry, ask: Ask, spec: str, options: Mapping[str, An
         details=_details(entry, ask, spec, options, pool, parties),
         target_scale=pool.target_scale,
         report=pool.report,
+        training=entry.training,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedvalue._text import bars, count, one_line, plain_table, plural
@@ -27,7 +27,7 @@ def scenario_lines(scenario: Scenario, unicode: bool = True) -> list[str]:
         "",
         *_parties(plain, unicode).splitlines(),
         *(f"test part {one_line(name)}: {count(rows)} rows" for name, rows in plain["test_parts"].items()),
-        *(f"Note: {one_line(warning)}" for warning in details["warnings"]),
+        *(f"Note: {one_line(warning)}" for warning in details.get("warnings", ())),
     ]
 
 
@@ -36,7 +36,10 @@ def _parties(plain: Mapping[str, Any], unicode: bool) -> str:
     if not plain["classes"]:
         return plain_table(
             ["client", "samples", "mean target", "sd"],
-            [[row["name"], count(row["samples"]), _number(row["mean"]), _number(row["sd"])] for row in rows],
+            [
+                [row["name"], count(row["samples"]), _number(row.get("mean")), _number(row.get("sd"))]
+                for row in rows
+            ],
         )
     return plain_table(
         ["client", "samples", f"labels 0 … {plain['classes'] - 1}", "classes"],
@@ -44,12 +47,18 @@ def _parties(plain: Mapping[str, Any], unicode: bool) -> str:
             [
                 row["name"],
                 count(row["samples"]),
-                bars(row["labels"], unicode),
-                str(sum(rows_of_class > 0 for rows_of_class in row["labels"])),
+                *_labels(row.get("labels"), unicode),
             ]
             for row in rows
         ],
     )
+
+
+def _labels(rows_by_class: Sequence[int] | None, unicode: bool) -> tuple[str, str]:
+    """Their bars and how many classes there are; labels of rows that are elsewhere are not known."""
+    if rows_by_class is None:
+        return "–", "–"
+    return bars(rows_by_class, unicode), str(sum(rows > 0 for rows in rows_by_class))
 
 
 def _number(number: float | None) -> str:

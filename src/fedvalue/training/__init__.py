@@ -25,6 +25,7 @@ from fedvalue.training._session import (
     Weighed,
 )
 from fedvalue.training._traces import Trace, TraceGames, need_updates
+from fedvalue.training._usual import usual_training
 from fedvalue.training._waves import CHECKPOINT_SECONDS, Pace, waves
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "passes_of",
     "recorded_rounds",
     "seconds_per_pass_of",
+    "usual_training",
     "waves",
     "work_of",
     "work_of_all",

@@ -23,7 +23,14 @@ from fedvalue.store.identity._references import (
 )
 from fedvalue.store.identity._source import definition, parse, text_of
 from fedvalue.store.identity._state import changes_of
-from fedvalue.store.identity._words import OUTSIDE_MODULES, brings_in, drawn_from, is_file_read, seeded_by
+from fedvalue.store.identity._words import (
+    OUTSIDE_MODULES,
+    brings_in,
+    drawn_from,
+    is_file_read,
+    reads_clock,
+    seeded_by,
+)
 
 __all__ = ["CodeReader"]
 
@@ -47,6 +54,12 @@ class CodeReader:
 
     def doubt(self, what: str) -> None:
         self.doubts[what] = None
+
+    def held(self, full: str, where: str) -> None:
+        """A function of a library that something holds, by its full name: `def utility(cs, reader=open)`."""
+        if brings_in(full):
+            self._say_read(where, full)
+        self._say_clock(full, where)
 
     def draws(self, seeded: Collection[str]) -> list[str]:
         """Random numbers that depend on what was drawn before: neither the code nor its caller seeds the generator."""
@@ -121,9 +134,13 @@ class CodeReader:
                     ".".join((value.__name__, *use.path)), ".".join((name, *use.path)), _called(function)
                 )
         else:
-            library = (library_name(value) if callable(value) else None) or name_in_library(name, value)
+            library = "sys.modules" if value is sys.modules else None
+            library = library or (library_name(value) if callable(value) else None)
+            library = library or name_in_library(name, value)
             if library is not None:
                 self._use(library, library, _called(function))
+                for use in uses:
+                    self._say_clock(".".join((library, *use.path)), _called(function))
         if library is not None:
             return "name", name, "library", library
         return self._unless_changed(name, value, uses, function)
@@ -168,10 +185,15 @@ class CodeReader:
     def _say_read(self, who: str, what: str) -> None:
         self.reads[f"what {who} reads from outside ({what})"] = is_file_read(what)
 
+    def _say_clock(self, full: str, who: str) -> None:
+        if reads_clock(full):
+            self.doubt(f"the date or time at which {who} is called ({full})")
+
     def _use(self, full: str, shown: str, who: str) -> None:
-        """Something of a library, by its full name: notes whether it reads, draws or seeds."""
+        """Something of a library, by its full name: notes whether it reads, tells the time, draws or seeds."""
         if brings_in(full):
             self.reads[f"what {who} reads from outside ({shown})"] = is_file_read(full)
+        self._say_clock(full, who)
         library = drawn_from(full)
         if library is not None:
             self._draws[f"random numbers that {who} draws without a seed ({shown})"] = library

@@ -122,6 +122,8 @@ class Inspector:
         """What a value consists of."""
         name = library_name(value) if callable(value) else None
         if name is not None:
+            if not isinstance(value, type):  # a class that reads does so where it is called
+                self.code.held(name, where)
             return "library", name
         content = parts_of(value, where, self.look)
         if content is not None:

@@ -205,6 +205,8 @@ def _outside(tree: ast.AST) -> Iterator[Chain]:
             yield Chain(node.id, ())
         elif isinstance(node, ast.Attribute) and brings_in(node.attr):
             yield _chain(node)
+        elif (named := _named_attribute(node)) is not None and brings_in(named.attr):
+            yield _chain(named)
 
 
 def chains_of(tree: ast.AST) -> Iterator[Chain]:
@@ -232,6 +234,15 @@ def _chain(node: ast.expr) -> Chain:
         path.insert(0, root.attr)
         root = root.value
     return Chain(root.id, tuple(path)) if isinstance(root, ast.Name) else Chain("", tuple(path[-1:]))
+
+
+def _named_attribute(node: ast.AST) -> ast.Attribute | None:
+    """getattr(x, "name") as x.name"""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        match node.args:
+            case [owner, ast.Constant(value=str(name)), *_]:
+                return ast.Attribute(owner, name, ast.Load())
+    return None
 
 
 def _only_writes(call: ast.Call) -> bool:

@@ -12,6 +12,7 @@ __all__ = [
     "brings_in",
     "drawn_from",
     "is_file_read",
+    "reads_clock",
     "seeded_by",
 ]
 
@@ -61,7 +62,7 @@ _FILE_PARTS = (
     "importlib.resources", "lxml.etree.parse", "scipy.io", "torchaudio.datasets", "torchvision.datasets",
     "xml.dom.minidom.parse", "xml.etree.ElementTree.parse", "xml.parse",
 )  # fmt: skip
-_OTHER_PARTS = ("http.client", "urllib.request", "multiprocessing.connection")
+_OTHER_PARTS = ("http.client", "urllib.request", "multiprocessing.connection", "sys.modules")
 
 # Generators that a whole program shares, by the library that has them.
 _TORCH_DRAWS = frozenset([
@@ -80,6 +81,10 @@ _NO_DRAW = frozenset([
 _SEED_ALL = frozenset(["fix_seed", "seed_all", "seed_everything", "set_seed"])
 # Generators that are different every time unless they are given a number.
 UNSEEDED = frozenset(["Random", "RandomState", "SystemRandom", "default_rng"])
+
+# The date and the time of day. Clocks that only measure how long something took (perf_counter) are not among them.
+_OF_TIME = frozenset(["asctime", "ctime", "gmtime", "localtime", "strftime", "time", "time_ns"])
+_NOW = frozenset(["now", "today", "utcnow"])
 
 
 def brings_in(name: str) -> bool:
@@ -132,6 +137,16 @@ def drawn_from(name: str) -> str | None:
         return "torch"
     always = first == "secrets" or name in ("os.urandom", "uuid.uuid1", "uuid.uuid4", "posix.urandom")
     return "the system" if always else None
+
+
+def reads_clock(name: str) -> bool:
+    """Whether something of this full name in a library tells the date or the time of day.
+
+    >>> reads_clock("time.time"), reads_clock("datetime.datetime.now"), reads_clock("time.perf_counter")
+    (True, True, False)
+    """
+    first, last = name.split(".")[0], name.rsplit(".", 1)[-1]
+    return last in _NOW or (first == "time" and last in _OF_TIME and name != "time")
 
 
 def seeded_by(name: str) -> tuple[str, ...]:
