@@ -132,7 +132,7 @@ class TestClosedForms:
 
         weights = to_values @ gain
         only_luck = with_luck - of_all[np.ix_(index, index)]
-        part = _posterior._luck_of(prior, trained, y)
+        part = _posterior._luck_of(prior, trained, y, _posterior.weights_given(prior, trained))
         brute = weights @ only_luck @ weights.T
         assert part / np.trace(part) == pytest.approx(brute / np.trace(brute), abs=1e-5)
         assert (np.diag(part) < np.diag(covariance)).all()
@@ -148,6 +148,35 @@ class TestClosedForms:
         assert estimate.mean == pytest.approx(values.mean(0))
         assert estimate.stderr == pytest.approx(values.std(0, ddof=1) / np.sqrt(6))
         assert np.diag(estimate.parts["coalitions"]) == pytest.approx(np.zeros(n), abs=1e-15)
+
+
+class TestOtherUtilities:
+    """`linear`: the values of other utilities of the same trainings."""
+
+    @pytest.mark.parametrize("budget", [40, 6 * 31])
+    def test_those_that_were_asked_for_have_the_values_that_came_out(self, budget: int) -> None:
+        table = lucky_table(5, 6)
+        estimate, trials = drive(table, budget)
+        utilities = np.array([table[r, mask] for mask, r in trials])
+        assert estimate.linear is not None
+        assert estimate.linear(utilities) == pytest.approx(estimate.mean, abs=1e-8)
+
+    def test_it_is_linear_and_takes_further_axes(self) -> None:
+        estimate, trials = drive(lucky_table(6, 8), 60)
+        assert estimate.linear is not None
+        rows = np.random.default_rng(0).random((len(trials), 3, 2))
+        values = estimate.linear(rows)
+        assert values.shape == (6, 3, 2)
+        assert values[:, 1, 0] == pytest.approx(estimate.linear(rows[:, 1, 0]))
+        assert values.sum(1) == pytest.approx(estimate.linear(rows.sum(1)))
+        assert estimate.linear(np.ones(len(trials))) == pytest.approx(np.zeros(6), abs=1e-9)
+
+    def test_a_game_without_differences_has_them_too(self) -> None:
+        estimate, trials = drive(np.full((8, 16), 0.5), 40)
+        assert estimate.linear is not None
+        only_empty = np.zeros(len(trials))
+        only_empty[0] = 1.0
+        assert estimate.linear(only_empty) == pytest.approx(np.full(4, -1 / 4))
 
 
 class TestValues:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import comb, factorial
 
 import numpy as np
@@ -9,9 +10,12 @@ from numpy.typing import NDArray
 
 from fedvalue.coalitions import shapley_weights
 from fedvalue.estimators._plan import Plan
+from fedvalue.estimators._shapley import shapley_values, sizes, total, weighted_marginals
 from fedvalue.values import Estimate
 
 __all__ = ["exact_cc", "exact_mc", "exact_perm", "shapley_values"]
+
+Array = NDArray[np.float64]
 
 
 def exact_mc(n: int, budget: int, rng: np.random.Generator, *, most_seeds: int | None = 1) -> Plan:
@@ -21,7 +25,7 @@ def exact_mc(n: int, budget: int, rng: np.random.Generator, *, most_seeds: int |
     """
     if not most_seeds or most_seeds == 1:
         v = yield range(1 << n)
-        return Estimate(shapley_values(n, v))
+        return Estimate(shapley_values(n, v), linear=partial(shapley_values, n))
     v = yield [(0, 0), *((mask, seed) for seed in range(most_seeds) for mask in range(1, 1 << n))]
     rows = v[1:].reshape(most_seeds, -1)
     values = np.array([shapley_values(n, np.concatenate([v[:1], row])) for row in rows])
@@ -32,18 +36,17 @@ def exact_mc(n: int, budget: int, rng: np.random.Generator, *, most_seeds: int |
     return Estimate(values.mean(0), luck, dof, covariance=covariance, parts=parts)
 
 
-def shapley_values(n: int, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The Shapley values of a table of all 2**n utilities, by bitmask."""
-    return _weighted_marginals(n, v, shapley_weights(n))
-
-
 def exact_cc(n: int, budget: int, rng: np.random.Generator) -> Plan:
     """CC-SV (Eq. 5): φ_i = Σ_{S∌i} [v(S∪i) − v(N∖(S∪i))] / (n·C(n−1,|S|))."""
     v = yield range(1 << n)
-    weight = shapley_weights(n)[_sizes(n - 1)]  # of S ∪ i, by the index of S among coalitions without i
-    contribution = v - v[::-1]  # the complement of bitmask m is 2**n − 1 − m
-    phi = [np.vdot(contribution.reshape(-1, 2, 1 << i)[:, 1], weight.reshape(-1, 1 << i)) for i in range(n)]
-    return Estimate(np.array(phi))
+    weight = shapley_weights(n)[sizes(n - 1)]  # of S ∪ i, by the index of S among coalitions without i
+
+    def values(v: Array) -> Array:
+        contribution = v - v[::-1]  # the complement of bitmask m is 2**n − 1 − m
+        with_i = (contribution.reshape(-1, 2, 1 << i, *v.shape[1:])[:, 1] for i in range(n))
+        return np.array([total(weight.reshape(-1, 1 << i), part) for i, part in enumerate(with_i)])
+
+    return Estimate(values(v), linear=values)
 
 
 def exact_perm(n: int, budget: int, rng: np.random.Generator) -> Plan:
@@ -56,26 +59,7 @@ def exact_perm(n: int, budget: int, rng: np.random.Generator) -> Plan:
     v = yield range(1 << n)
     through = np.array([1 / comb(n, s) / (n - s) for s in range(n)])
     return Estimate(
-        _weighted_marginals(n, v, through),
+        weighted_marginals(n, v, through),
         details={"trainings_without_reuse": n * factorial(n)},
+        linear=partial(weighted_marginals, n, weight_of_size=through),
     )
-
-
-def _weighted_marginals(
-    n: int, v: NDArray[np.float64], weight_of_size: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Σ_{S∌i} weight(|S|)·[v(S∪i) − v(S)] for every i, on the whole table at once."""
-    weight = weight_of_size[_sizes(n - 1)]
-    phi = np.empty(n)
-    for i in range(n):
-        halves = v.reshape(-1, 2, 1 << i)  # axis 1: without and with client i
-        phi[i] = np.vdot(halves[:, 1] - halves[:, 0], weight.reshape(-1, 1 << i))
-    return phi
-
-
-def _sizes(n: int) -> NDArray[np.int8]:
-    """|S| of all 2**n coalitions in bitmask order."""
-    sizes = np.zeros(1, dtype=np.int8)
-    for _ in range(n):
-        sizes = np.concatenate([sizes, sizes + 1])
-    return sizes
