@@ -27,11 +27,24 @@ from fedvalue.errors import MethodError
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators.surrogate._design import best_additions, fixed_plan
 from fedvalue.estimators.surrogate._kernel import MEAN
+from fedvalue.estimators.surrogate._luck_of_a_seed import (
+    FURTHER_SEEDS,
+    extra_trainings,
+    luck_of_a_seed,
+    trained_again,
+)
 from fedvalue.estimators.surrogate._one_seed import Known, OneSeed
 from fedvalue.estimators.surrogate._seeds import default_seeds, seeded_plan
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
 
-__all__ = ["surrogate", "surrogate_adaptive"]
+__all__ = [
+    "FURTHER_SEEDS",
+    "extra_trainings",
+    "luck_of_a_seed",
+    "surrogate",
+    "surrogate_adaptive",
+    "trained_again",
+]
 
 _BATCHES = 2
 _QUANTILE = 1.959963984540054  # half of a 95 % interval, in standard errors

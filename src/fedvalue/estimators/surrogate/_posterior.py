@@ -19,7 +19,7 @@ from fedvalue.estimators.surrogate._kernel import MEAN, SD, WITHOUT_LUCK, Coalit
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError, cholesky, half_solve, inverse, solve
 from fedvalue.estimators.surrogate._terms import Term, luck, shows_interactions, terms
 
-__all__ = ["Likelihood", "Posterior", "posterior", "weights_given"]
+__all__ = ["Likelihood", "Posterior", "posterior", "scale_given", "weights_given"]
 
 Array = NDArray[np.float64]
 
@@ -243,6 +243,11 @@ def weights_given(prior: Prior, coalitions: Coalitions, noise_ratio: Array | Non
     return weights
 
 
+def scale_given(prior: Prior, coalitions: Coalitions, y: Array) -> float:
+    """The scale of the process under a prior, by which its covariances are multiplied."""
+    return 1 / _density(prior.q, y, _factor(prior, coalitions, None))[2]
+
+
 def _factor(prior: Prior, coalitions: Coalitions, noise_ratio: Array | None) -> Array:
     kernel = prior.utilities(coalitions)
     if noise_ratio is not None:
@@ -253,8 +258,9 @@ def _factor(prior: Prior, coalitions: Coalitions, noise_ratio: Array | None) -> 
 def _luck_of(prior: Prior, coalitions: Coalitions, y: Array, weights: Array) -> Array:
     """The covariance of the luck of training in the values, which are weighted sums of the utilities."""
     of_luck = replace(prior, parts=[part for part in prior.parts if not part.prior.any()])
-    scale = 1 / _density(prior.q, y, _factor(prior, coalitions, None))[2]
-    luck: Array = scale * weights @ of_luck.between(coalitions, coalitions) @ weights.T
+    luck: Array = (
+        scale_given(prior, coalitions, y) * weights @ of_luck.between(coalitions, coalitions) @ weights.T
+    )
     return luck
 
 
