@@ -17,7 +17,7 @@ from fedvalue.estimators import ESTIMATORS
 from fedvalue.estimators.exact import shapley_values
 from fedvalue.estimators.surrogate import _one_seed
 from fedvalue.estimators.surrogate import _posterior as _surrogate_fit
-from fedvalue.estimators.surrogate._design import best_additions, fixed_plan
+from fedvalue.estimators.surrogate._design import best_additions, fixed_plan, others
 from fedvalue.estimators.surrogate._kernel import MEAN, SD, Coalitions, Landmarks
 from fedvalue.estimators.surrogate._one_seed import OneSeed
 from fedvalue.estimators.surrogate._posterior import Likelihood, posterior
@@ -145,15 +145,18 @@ class TestClosedForms:
     def test_greedy_additions_foresee_the_variances_that_come_about(self) -> None:
         n, prior = 6, some_prior(6, 2)
         known_before = fixed_plan(n, 12, np.random.default_rng(0))
-        gains = best_additions(n, known_before, prior, 5, np.random.default_rng(0))
-        assert len(set(gains.masks) | set(known_before)) == 17
+        left = others(n, known_before, 1024, np.random.default_rng(0))
+        known = Coalitions.of(known_before[1:], n)
+        gains = best_additions(known, Coalitions.of(left, n), prior, 5)
+        added = [left[j] for j in gains.picked]
+        assert len(set(added) | set(known_before)) == 17
         assert gains.shrunk == sorted(gains.shrunk)
 
         def widest(masks: list[int]) -> float:
             none = Coalitions.of([full_mask(n)], n)
             return float(prior.given(Coalitions.of([m for m in masks if m], n), none)[2].max())
 
-        now, later = widest(known_before), widest(known_before + gains.masks)
+        now, later = widest(known_before), widest(known_before + added)
         assert gains.shrunk[-1] == pytest.approx(1 - np.sqrt(later / now), abs=1e-6)
 
 

@@ -75,7 +75,7 @@ _METHODS = (
     Method(
         "surrogate-adaptive", surrogate_adaptive,
         "The surrogate, later coalitions chosen by what the first ones leave uncertain",
-        "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True,
+        "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True, uses_seeds=True,
     ),
     Method(
         "stratified-mc", stratified_mc, "Samples coalitions size by size, marginal contributions",

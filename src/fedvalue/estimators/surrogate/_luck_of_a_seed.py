@@ -84,4 +84,5 @@ def luck_of_values(q: Array, n: int) -> Array:
         for profile in (luck_level_profile, luck_who_profile, noise_profile)
     )
     of_clients = float(inner @ who @ inner) * (np.eye(n) - 1 / n)
-    return level[-1, -1] / n**2 + of_clients + nugget_prior(n, np.diag(noise))
+    luck: Array = level[-1, -1] / n**2 + of_clients + nugget_prior(n, np.diag(noise))
+    return luck

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedvalue.coalitions import full_mask
 from fedvalue.estimators._shapley import shapley_values
-from fedvalue.estimators.surrogate._design import best_additions
+from fedvalue.estimators.surrogate._design import best_additions, others
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
 from fedvalue.estimators.surrogate._posterior import Posterior, posterior, weights_given
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
@@ -211,13 +211,21 @@ class OneSeed:
             linear=linear,
         )
 
+    def best_additions(
+        self, prior: Prior, count: int, among: int, rng: np.random.Generator
+    ) -> tuple[list[int], list[float]]:
+        """The coalitions to add, and how far the widest interval would have shrunk after each."""
+        candidates = others(self.n, self.utility, among, rng)
+        known = Coalitions.of([mask for mask in self.utility if mask], self.n)
+        gains = best_additions(known, Coalitions.of(candidates, self.n), prior, count)
+        return [candidates[j] for j in gains.picked], gains.shrunk
+
     def with_forecast(self, estimate: Estimate, prior: Prior | None, rng: np.random.Generator) -> Estimate:
         """The estimate and how far the widest interval would shrink with more evaluations."""
         if prior is None or len(self.utility) > FORECAST_POINTS:
             return estimate
         try:
-            gains = best_additions(self.n, list(self.utility), prior, FORECAST, rng, among=256)
+            _, shrunk = self.best_additions(prior, FORECAST, 256, rng)
         except UnfitError:
             return estimate
-        forecast = [round(shrunk, 4) for shrunk in gains.shrunk]
-        return replace(estimate, forecast=forecast)
+        return replace(estimate, forecast=[round(part, 4) for part in shrunk])

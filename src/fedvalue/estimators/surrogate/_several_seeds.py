@@ -30,6 +30,7 @@ from fedvalue.estimators.surrogate._one_seed import (
 )
 from fedvalue.estimators.surrogate._posterior import posterior
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
+from fedvalue.estimators.surrogate._seeds import PER_SEED, candidate_trials
 from fedvalue.values import Estimate
 
 __all__ = ["SeveralSeeds"]
@@ -112,15 +113,46 @@ class SeveralSeeds:
 
         return _estimate(np.mean(values, axis=0), covariance, covariance, linear)
 
-    def with_forecast(self, estimate: Estimate, prior: Prior | None, rng: np.random.Generator) -> Estimate:
-        """The estimate and how far the widest interval would shrink with more trainings."""
+    def best_additions(
+        self, prior: Prior, candidates: Sequence[Trial], count: int
+    ) -> tuple[list[Trial], list[float]]:
+        """The trainings to add, and how far the widest interval would have shrunk after each."""
+        known = Coalitions.of(self.masks, self.n, self.seeds)
+        seeds = np.array([seed for _, seed in candidates], dtype=np.intp)
+        more = Coalitions.of([mask for mask, _ in candidates], self.n, seeds)
+        gains = best_additions(known, more, prior, count)
+        return [candidates[j] for j in gains.picked], gains.shrunk
+
+    def with_forecast(
+        self, estimate: Estimate, prior: Prior | None, most_seeds: int | None, rng: np.random.Generator
+    ) -> Estimate:
+        """The estimate, how far the widest interval would shrink with more trainings, and what gains more.
+
+        `details["gain"]` is by which fraction 64 more trainings narrow it: of further coalitions in the same seeds, and
+        in new seeds, where the game has any.
+        """
         if prior is None or len(self.utility) > FORECAST_POINTS:
             return estimate
+        used = int(self.seeds.max()) + 1
+        choices = {"in the same seeds": range(used)}
+        if most_seeds is None or used < most_seeds:
+            last = used + FORECAST // PER_SEED
+            choices["in new seeds"] = range(used, last if most_seeds is None else min(last, most_seeds))
         try:
-            gains = best_additions(self.n, self.masks, prior, FORECAST, rng, among=256, seeds=self.seeds)
+            gains = {
+                name: self.best_additions(
+                    prior, candidate_trials(self.n, self.utility, seeds, 256, rng), FORECAST
+                )[1]
+                for name, seeds in choices.items()
+            }
         except UnfitError:
             return estimate
-        return replace(estimate, forecast=[round(shrunk, 4) for shrunk in gains.shrunk])
+        best = max(gains.values(), key=lambda shrunk: shrunk[-1:])
+        return replace(
+            estimate,
+            forecast=[round(part, 4) for part in best],
+            details={"gain": {name: round(shrunk[-1], 4) for name, shrunk in gains.items() if shrunk}},
+        )
 
 
 def _estimate(mean: Array, covariance: Array, training: Array, linear: Linear | None = None) -> Estimate:
