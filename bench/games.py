@@ -2,12 +2,17 @@
 
     python bench/games.py OUT --data-dir DATA --device cuda [--worker 0/10]
     python bench/accuracy.py OUT --budgets 1n,1.4n,2.2n,3n,6.2n --seeds 3
+    python bench/games.py OUT --data-dir DATA --device cuda --seeds 16 --most-clients 10
+    python bench/truth.py OUT
 
 144 settings are drawn with a fixed seed: four data sets, twelve ways to divide and spoil them, five models, 8 to 12
 clients, 30 to 1,000 rows each, short and long trainings. Every coalition of each is trained, and accuracy and loss
 are written as .npz. Settings that cannot be had (FEMNIST has too few rows for some) are named and left out, and so
 are games in which next to nothing was learned: their values are noise around zero. With --worker k/w this process
 takes every w-th setting, so that several can share a GPU; together they took a minute and a half on an H200.
+
+With --seeds R every setting is trained R times, with other initial models and other minibatches: row r of the arrays is
+`Training.replicate(r)`. --most-clients leaves out the settings with more, whose games take longest.
 """
 
 from __future__ import annotations
@@ -86,8 +91,8 @@ def _setting(number: int, rng: np.random.Generator) -> Setting:
     return Setting(number, data, partition, clients, samples, model, training)
 
 
-def trained(setting: Setting, data_dir: Path, device: str) -> dict[str, np.ndarray]:
-    """Every metric of all coalitions."""
+def trained(setting: Setting, data_dir: Path, device: str, seeds: int | None) -> dict[str, np.ndarray]:
+    """Every metric of all coalitions; a row for every seed where several are asked for."""
     scenario = load_scenario(
         setting.data,
         clients=setting.clients,
@@ -98,7 +103,12 @@ def trained(setting: Setting, data_dir: Path, device: str) -> dict[str, np.ndarr
         data_dir=data_dir,
     )
     game = fv.FederatedGame(scenario, setting.model, setting.training, device=device)
-    outcomes = dict(game.evaluate(range(1 << game.n)))
+    rows = [_of_one_seed(game, seed) for seed in range(seeds or 1)]
+    return {m: np.array([row[m] for row in rows]) if seeds else rows[0][m] for m in rows[0]}
+
+
+def _of_one_seed(game: fv.FederatedGame, seed: int) -> dict[str, np.ndarray]:
+    outcomes = dict(game.evaluate(range(1 << game.n), seed))
     return {
         metric: np.array([outcomes[m].metrics[metric] for m in range(1 << game.n)])
         for metric in outcomes[0].metrics
@@ -115,17 +125,20 @@ def main() -> int:
     parser.add_argument(
         "--worker", default="0/1", metavar="K/W", help="only every W-th setting, from the K-th on"
     )
+    parser.add_argument("--seeds", type=int, metavar="R", help="train every setting R times")
+    parser.add_argument("--most-clients", type=int, default=12, metavar="N")
     arguments = parser.parse_args()
     first, step = map(int, arguments.worker.split("/"))
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for setting in settings()[first::step]:
+    wanted = [setting for setting in settings() if setting.clients <= arguments.most_clients]
+    for setting in wanted[first::step]:
         began = time.perf_counter()
         try:
-            metrics = trained(setting, arguments.data_dir, arguments.device)
+            metrics = trained(setting, arguments.data_dir, arguments.device, arguments.seeds)
         except fv.FedvalueError as error:
             print(f"{setting.name}: left out. {error}", file=sys.stderr)
             continue
-        learned = metrics["accuracy"][-1] - metrics["accuracy"][0]
+        learned = float(np.mean(metrics["accuracy"][..., -1] - metrics["accuracy"][..., 0]))
         if learned < LEARNED:
             print(f"{setting.name}: left out, accuracy rises by {learned:.3f} only", file=sys.stderr)
             continue

@@ -13,10 +13,11 @@ from cases import REAL_GAMES
 
 import fedvalue as fv
 from fedvalue.coalitions import full_mask, mask_of, members, membership
+from fedvalue.estimators import ESTIMATORS
 from fedvalue.estimators.exact import shapley_values
 from fedvalue.estimators.surrogate import _one_seed
 from fedvalue.estimators.surrogate import _posterior as _surrogate_fit
-from fedvalue.estimators.surrogate._design import best_additions, fixed_plan
+from fedvalue.estimators.surrogate._design import best_additions, fixed_plan, others
 from fedvalue.estimators.surrogate._kernel import MEAN, SD, Coalitions, Landmarks
 from fedvalue.estimators.surrogate._one_seed import OneSeed
 from fedvalue.estimators.surrogate._posterior import Likelihood, posterior
@@ -64,6 +65,20 @@ def fit(
     first = [0, full_mask(n)]
     asked = np.array([extra[m][0] for m in first])
     return OneSeed.of(n, first, asked, extra).fit()[0]
+
+
+def drive(
+    method: str, n: int, budget: int, table: Array, **options: object
+) -> tuple[list[int], fv.values.Estimate]:
+    """What a method asks for on a table, in the order of asking, and its estimate."""
+    plan = ESTIMATORS[method].plan(n, budget, np.random.default_rng(0), **options)
+    asked, ask = [], next(plan)
+    while True:
+        asked += list(ask)
+        try:
+            ask = plan.send(table[list(ask)])
+        except StopIteration as stop:
+            return asked, stop.value
 
 
 def covered(values: fv.Values | fv.values.Estimate, truth: Array, level: float = 1.96) -> float:
@@ -130,15 +145,18 @@ class TestClosedForms:
     def test_greedy_additions_foresee_the_variances_that_come_about(self) -> None:
         n, prior = 6, some_prior(6, 2)
         known_before = fixed_plan(n, 12, np.random.default_rng(0))
-        gains = best_additions(n, known_before, prior, 5, np.random.default_rng(0))
-        assert len(set(gains.masks) | set(known_before)) == 17
+        left = others(n, known_before, 1024, np.random.default_rng(0))
+        known = Coalitions.of(known_before[1:], n)
+        gains = best_additions(known, Coalitions.of(left, n), prior, 5)
+        added = [left[j] for j in gains.picked]
+        assert len(set(added) | set(known_before)) == 17
         assert gains.shrunk == sorted(gains.shrunk)
 
         def widest(masks: list[int]) -> float:
             none = Coalitions.of([full_mask(n)], n)
             return float(prior.given(Coalitions.of([m for m in masks if m], n), none)[2].max())
 
-        now, later = widest(known_before), widest(known_before + gains.masks)
+        now, later = widest(known_before), widest(known_before + added)
         assert gains.shrunk[-1] == pytest.approx(1 - np.sqrt(later / now), abs=1e-6)
 
 
@@ -347,6 +365,52 @@ class TestKnownUtilities:
         values = fv.value(repeated, "surrogate", 24, store=store)
         assert values.known_before > 20
         assert covered(values, learning_curve().values) >= 0.75
+
+
+class TestOtherUtilities:
+    """`linear`: the values of other utilities of the same coalitions."""
+
+    @BOTH
+    @pytest.mark.parametrize("budget", [9, 30, 60, 128])
+    def test_those_that_were_asked_for_have_the_values_that_came_out(self, method: str, budget: int) -> None:
+        table = learning_curve().table
+        asked, estimate = drive(method, 7, budget, table)
+        assert estimate.linear is not None
+        assert estimate.linear(table[asked]) == pytest.approx(estimate.mean, abs=1e-8)
+
+    @pytest.mark.parametrize("method", ["exact", "exact-cc", "exact-perm", "surrogate", "surrogate-adaptive"])
+    def test_it_is_linear_and_takes_further_axes(self, method: str) -> None:
+        asked, estimate = drive(method, 5, 20, random_table(5, 1).table)
+        assert estimate.linear is not None
+        rows = np.random.default_rng(0).random((len(asked), 3, 2))
+        values = estimate.linear(rows)
+        assert values.shape == (5, 3, 2)
+        assert values[:, 1, 0] == pytest.approx(estimate.linear(rows[:, 1, 0]))
+        assert values.sum(1) == pytest.approx(estimate.linear(rows.sum(1)))
+        assert estimate.linear(np.ones(len(asked))) == pytest.approx(np.zeros(5), abs=1e-9)
+
+    def test_values_add_up_to_what_all_clients_gain(self) -> None:
+        asked, estimate = drive("surrogate", 6, 30, random_table(6, 1).table)
+        assert estimate.linear is not None
+        utilities = np.random.default_rng(0).random(len(asked))
+        gain = utilities[asked.index(63)] - utilities[asked.index(0)]
+        assert estimate.linear(utilities).sum() == pytest.approx(gain)
+
+    def test_utilities_known_before_are_left_aside(self) -> None:
+        n, table = 7, learning_curve().table
+        known = {mask: (float(table[mask]), 0.0) for mask in range(1, 100)}
+        asked, estimate = drive("surrogate", n, 30, table, known=known)
+        assert estimate.linear is not None
+        alone = drive("surrogate", n, 30, table)[1]
+        gap = np.abs(estimate.linear(table[asked]) - estimate.mean).max()
+        assert 0 < gap <= 3 * alone.stderr.max()
+
+    def test_where_only_size_counts_all_clients_are_equal(self) -> None:
+        n = 6
+        table = np.array([np.sqrt(mask.bit_count()) for mask in range(1 << n)])
+        asked, estimate = drive("surrogate", n, 30, table)
+        assert estimate.linear is not None
+        assert np.ptp(estimate.linear(np.random.default_rng(0).random(len(asked)))) == pytest.approx(0)
 
 
 class TestAdaptive:

@@ -15,13 +15,14 @@ from fedvalue.estimators.surrogate import _posterior
 from fedvalue.estimators.surrogate._kernel import MEAN, SD, Coalitions, Landmarks
 from fedvalue.estimators.surrogate._posterior import Likelihood
 from fedvalue.estimators.surrogate._prior import Prior
-from fedvalue.estimators.surrogate._seeds import default_seeds, seeded_plan
+from fedvalue.estimators.surrogate._seeds import candidate_trials, default_seeds, seeded_plan
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
 from fedvalue.estimators.surrogate._terms import luck, terms
 from fedvalue.testing.games import Array
 from fedvalue.values import Estimate
 
-surrogate = import_module("fedvalue.estimators.surrogate").surrogate
+_module = import_module("fedvalue.estimators.surrogate")  # the plan of that name hides the module
+surrogate, surrogate_adaptive = _module.surrogate, _module.surrogate_adaptive
 
 
 def lucky_table(n: int, seeds: int, seed: int = 0, noise: float = 0.02) -> Array:
@@ -132,7 +133,7 @@ class TestClosedForms:
 
         weights = to_values @ gain
         only_luck = with_luck - of_all[np.ix_(index, index)]
-        part = _posterior._luck_of(prior, trained, y)
+        part = _posterior._luck_of(prior, trained, y, _posterior.weights_given(prior, trained))
         brute = weights @ only_luck @ weights.T
         assert part / np.trace(part) == pytest.approx(brute / np.trace(brute), abs=1e-5)
         assert (np.diag(part) < np.diag(covariance)).all()
@@ -148,6 +149,125 @@ class TestClosedForms:
         assert estimate.mean == pytest.approx(values.mean(0))
         assert estimate.stderr == pytest.approx(values.std(0, ddof=1) / np.sqrt(6))
         assert np.diag(estimate.parts["coalitions"]) == pytest.approx(np.zeros(n), abs=1e-15)
+
+
+class TestAdaptive:
+    def adapt(
+        self, table: Array, budget: int, **options: object
+    ) -> tuple[Estimate, list[list[tuple[int, int]]]]:
+        n = table.shape[1].bit_length() - 1
+        plan = surrogate_adaptive(n, budget, np.random.default_rng(0), most_seeds=len(table), **options)
+        asks = [next(plan)]
+        while True:
+            try:
+                asks.append(plan.send(np.array([table[r, mask] for mask, r in asks[-1]])))
+            except StopIteration as done:
+                return done.value, asks
+
+    def test_it_spends_the_budget_on_different_trainings_of_all_seeds(self) -> None:
+        estimate, asks = self.adapt(lucky_table(7, 12), 64)
+        trials = [trial for ask in asks for trial in ask if trial[0]]
+        assert len(asks) == 3
+        assert len(trials) == len(set(trials)) == 64
+        assert {seed for _, seed in trials} <= set(range(8))
+        assert len({seed for _, seed in asks[0]}) < len({seed for _, seed in trials})
+        assert estimate.parts["training"].shape == (7, 7)
+
+    def test_other_utilities_of_all_its_trainings_have_values(self) -> None:
+        table = lucky_table(6, 8)
+        estimate, asks = self.adapt(table, 48)
+        utilities = np.array([table[r, mask] for ask in asks for mask, r in ask])
+        assert estimate.linear is not None
+        assert estimate.linear(utilities) == pytest.approx(estimate.mean, abs=1e-8)
+
+    def test_it_stops_when_the_total_error_is_small_enough(self) -> None:
+        table = lucky_table(6, 16, noise=0.01)
+        estimate, asks = self.adapt(table, 150, target=0.02, seeds=6)
+        assert sum(map(len, asks)) < 150
+        assert estimate.stderr is not None
+        assert 1.96 * estimate.stderr.max() <= 0.02
+
+    def test_with_one_seed_it_asks_for_coalitions(self) -> None:
+        plan = surrogate_adaptive(5, 20, np.random.default_rng(0), seeds=1, most_seeds=None)
+        assert all(isinstance(mask, int) for mask in next(plan))
+
+    @pytest.mark.parametrize("n", [2, 3, 30, 200])
+    def test_candidates_are_new_and_few(self, n: int) -> None:
+        rng = np.random.default_rng(0)
+        known = seeded_plan(n, 3 * n, 2, rng)
+        offered = candidate_trials(n, known, range(16), 256, rng)
+        assert len(offered) == len(set(offered)) <= 3000
+        assert not set(offered) & set(known)
+        assert all(0 < mask <= full_mask(n) for mask, _ in offered)
+
+
+class TestForecast:
+    def test_additions_foresee_the_variances_that_come_about(self) -> None:
+        """Also where a coalition that is known is trained again."""
+        n = 5
+        q = MEAN + 0.3 * SD * np.random.default_rng(0).standard_normal(len(MEAN))
+        prior = Prior(terms(n, Landmarks()) + luck(n), q, n)
+        data = SeveralSeeds(n, 0.0, dict.fromkeys(seeded_plan(n, 20, 3, np.random.default_rng(0)), 0.0))
+        candidates = [(mask, seed) for mask in range(1, 32) for seed in range(5)]
+        new, shrunk = data.best_additions(prior, [t for t in candidates if t not in data.utility], 12)
+        assert {mask for mask, _ in new} & set(data.masks)
+        more = data.extended(new, np.zeros(12))
+
+        def widest(trained: SeveralSeeds) -> float:
+            known = Coalitions.of(trained.masks, n, trained.seeds)
+            return float(prior.given(known, known[:1])[2].max())
+
+        assert shrunk[-1] == pytest.approx(1 - np.sqrt(widest(more) / widest(data)), abs=1e-5)
+
+    def test_what_more_trainings_gain_is_told_apart(self) -> None:
+        estimate, _ = drive(lucky_table(7, 20), 48)
+        gain = estimate.details["gain"]
+        assert set(gain) == {"in the same seeds", "in new seeds"}
+        assert max(gain.values()) == estimate.forecast[-1]
+        assert all(0 < part < 1 for part in gain.values())
+
+    def test_no_seeds_are_left_to_buy(self) -> None:
+        estimate, _ = drive(lucky_table(7, 6), 48)
+        assert set(estimate.details["gain"]) == {"in the same seeds"}
+
+    def test_much_luck_makes_new_seeds_the_better_buy(self) -> None:
+        """The luck of clients with a seed does not average out within it."""
+        table = lucky_table(7, 30, noise=0.001)
+        rng = np.random.default_rng(1)
+        inside = (np.arange(128)[:, None] >> np.arange(7) & 1).astype(float)
+        share = inside / np.maximum(inside.sum(1, keepdims=True), 1)
+        table += rng.normal(0, 0.1, (30, 7)) @ share.T
+        gain = drive(table, 60, seeds=4)[0].details["gain"]
+        assert gain["in new seeds"] > gain["in the same seeds"]
+
+
+class TestOtherUtilities:
+    """`linear`: the values of other utilities of the same trainings."""
+
+    @pytest.mark.parametrize("budget", [40, 6 * 31])
+    def test_those_that_were_asked_for_have_the_values_that_came_out(self, budget: int) -> None:
+        table = lucky_table(5, 6)
+        estimate, trials = drive(table, budget)
+        utilities = np.array([table[r, mask] for mask, r in trials])
+        assert estimate.linear is not None
+        assert estimate.linear(utilities) == pytest.approx(estimate.mean, abs=1e-8)
+
+    def test_it_is_linear_and_takes_further_axes(self) -> None:
+        estimate, trials = drive(lucky_table(6, 8), 60)
+        assert estimate.linear is not None
+        rows = np.random.default_rng(0).random((len(trials), 3, 2))
+        values = estimate.linear(rows)
+        assert values.shape == (6, 3, 2)
+        assert values[:, 1, 0] == pytest.approx(estimate.linear(rows[:, 1, 0]))
+        assert values.sum(1) == pytest.approx(estimate.linear(rows.sum(1)))
+        assert estimate.linear(np.ones(len(trials))) == pytest.approx(np.zeros(6), abs=1e-9)
+
+    def test_a_game_without_differences_has_them_too(self) -> None:
+        estimate, trials = drive(np.full((8, 16), 0.5), 40)
+        assert estimate.linear is not None
+        only_empty = np.zeros(len(trials))
+        only_empty[0] = 1.0
+        assert estimate.linear(only_empty) == pytest.approx(np.full(4, -1 / 4))
 
 
 class TestValues:

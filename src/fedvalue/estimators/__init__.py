@@ -19,7 +19,7 @@ from fedvalue.estimators.ipss import ipss, ipss_balanced
 from fedvalue.estimators.k_greedy import k_greedy
 from fedvalue.estimators.permutation import permutation, tmc
 from fedvalue.estimators.stratified import stratified_cc, stratified_mc
-from fedvalue.estimators.surrogate import surrogate, surrogate_adaptive
+from fedvalue.estimators.surrogate import extra_trainings, surrogate, surrogate_adaptive
 from fedvalue.values import Values
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "UNSTATED",
     "Method",
     "Plan",
+    "extra_trainings",
     "guarantee_lines",
     "own_method",
     "rest_on",
@@ -74,7 +75,7 @@ _METHODS = (
     Method(
         "surrogate-adaptive", surrogate_adaptive,
         "The surrogate, later coalitions chosen by what the first ones leave uncertain",
-        "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True,
+        "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True, uses_seeds=True,
     ),
     Method(
         "stratified-mc", stratified_mc, "Samples coalitions size by size, marginal contributions",

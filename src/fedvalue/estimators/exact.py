@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import comb, factorial
 
 import numpy as np
@@ -9,41 +10,85 @@ from numpy.typing import NDArray
 
 from fedvalue.coalitions import shapley_weights
 from fedvalue.estimators._plan import Plan
+from fedvalue.estimators._shapley import shapley_values, sizes, total, weighted_marginals
+from fedvalue.estimators.surrogate import FURTHER_SEEDS, luck_of_a_seed, trained_again
 from fedvalue.values import Estimate
 
 __all__ = ["exact_cc", "exact_mc", "exact_perm", "shapley_values"]
 
+Array = NDArray[np.float64]
 
-def exact_mc(n: int, budget: int, rng: np.random.Generator, *, most_seeds: int | None = 1) -> Plan:
+
+def exact_mc(
+    n: int, budget: int, rng: np.random.Generator, *, noise: bool = True, most_seeds: int | None = 1
+) -> Plan:
     """MC-SV (Eq. 4): φ_i = Σ_{S∌i} [v(S∪i) − v(S)] / (n·C(n−1,|S|)).
 
     Of a game with a few seeds (`most_seeds`), the mean of the values of all seeds, with the error that luck leaves in it.
+    Of one that can be trained with any number of seeds (None), the values of the first, and, with `noise`, how far
+    luck takes them from those of the expected utility: `extra_trainings(n)` trainings with other seeds show it.
     """
-    if not most_seeds or most_seeds == 1:
+    if most_seeds is None and noise:
+        return (yield from _one_seed_with_its_luck(n))
+    if most_seeds is None or most_seeds == 1:
         v = yield range(1 << n)
-        return Estimate(shapley_values(n, v))
+        return Estimate(shapley_values(n, v), linear=partial(shapley_values, n))
     v = yield [(0, 0), *((mask, seed) for seed in range(most_seeds) for mask in range(1, 1 << n))]
-    rows = v[1:].reshape(most_seeds, -1)
-    values = np.array([shapley_values(n, np.concatenate([v[:1], row])) for row in rows])
-    covariance = np.atleast_2d(np.cov(values, rowvar=False)) / most_seeds
-    luck = np.sqrt(np.diag(covariance))
-    dof = np.full(n, most_seeds - 1.0)
-    parts = {"coalitions": np.zeros((n, n)), "training": covariance}
-    return Estimate(values.mean(0), luck, dof, covariance=covariance, parts=parts)
+
+    def rows(v: Array) -> Array:
+        """The tables of all seeds, by coalition; seeds are the second axis."""
+        trained = v[1:].reshape(most_seeds, -1, *v.shape[1:])
+        empty = np.broadcast_to(v[:1], (most_seeds, 1, *v.shape[1:]))
+        return np.concatenate([empty, trained], axis=1).swapaxes(0, 1)
+
+    values = shapley_values(n, rows(v))
+    covariance = np.atleast_2d(np.cov(values)) / most_seeds
+    return Estimate(
+        values.mean(1),
+        np.sqrt(np.diag(covariance)),
+        np.full(n, most_seeds - 1.0),
+        covariance=covariance,
+        parts={"coalitions": np.zeros((n, n)), "training": covariance},
+        linear=lambda v: shapley_values(n, rows(v).mean(1)),
+    )
 
 
-def shapley_values(n: int, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The Shapley values of a table of all 2**n utilities, by bitmask."""
-    return _weighted_marginals(n, v, shapley_weights(n))
+def _one_seed_with_its_luck(n: int) -> Plan:
+    again, everything = trained_again(n), 1 << n
+    further = [(mask, seed) for seed in range(1, FURTHER_SEEDS + 1) for mask in again]
+    v = yield [*((mask, 0) for mask in range(everything)), *further]
+    table = v[:everything]
+    luck = luck_of_a_seed(n, float(v[0]), np.vstack([table[again], v[everything:].reshape(-1, len(again))]))
+    mean, nothing = shapley_values(n, table), np.zeros((n, n))
+
+    def linear(v: Array) -> Array:
+        return shapley_values(n, v[:everything])
+
+    if luck is None:
+        unknown = "How far the luck of training takes these values is not known: the model of luck could not be fitted."
+        return Estimate(mean, linear=linear, parts={"coalitions": nothing}, notes=[unknown])
+    covariance, dof = luck
+    return Estimate(
+        mean,
+        np.sqrt(np.diag(covariance)),
+        np.full(n, dof),
+        covariance=covariance,
+        parts={"coalitions": nothing, "training": covariance},
+        linear=linear,
+    )
 
 
 def exact_cc(n: int, budget: int, rng: np.random.Generator) -> Plan:
     """CC-SV (Eq. 5): φ_i = Σ_{S∌i} [v(S∪i) − v(N∖(S∪i))] / (n·C(n−1,|S|))."""
     v = yield range(1 << n)
-    weight = shapley_weights(n)[_sizes(n - 1)]  # of S ∪ i, by the index of S among coalitions without i
-    contribution = v - v[::-1]  # the complement of bitmask m is 2**n − 1 − m
-    phi = [np.vdot(contribution.reshape(-1, 2, 1 << i)[:, 1], weight.reshape(-1, 1 << i)) for i in range(n)]
-    return Estimate(np.array(phi))
+    weight = shapley_weights(n)[sizes(n - 1)]  # of S ∪ i, by the index of S among coalitions without i
+
+    def values(v: Array) -> Array:
+        contribution = v - v[::-1]  # the complement of bitmask m is 2**n − 1 − m
+        with_i = (contribution.reshape(-1, 2, 1 << i, *v.shape[1:])[:, 1] for i in range(n))
+        return np.array([total(weight.reshape(-1, 1 << i), part) for i, part in enumerate(with_i)])
+
+    return Estimate(values(v), linear=values)
 
 
 def exact_perm(n: int, budget: int, rng: np.random.Generator) -> Plan:
@@ -56,26 +101,7 @@ def exact_perm(n: int, budget: int, rng: np.random.Generator) -> Plan:
     v = yield range(1 << n)
     through = np.array([1 / comb(n, s) / (n - s) for s in range(n)])
     return Estimate(
-        _weighted_marginals(n, v, through),
+        weighted_marginals(n, v, through),
         details={"trainings_without_reuse": n * factorial(n)},
+        linear=partial(weighted_marginals, n, weight_of_size=through),
     )
-
-
-def _weighted_marginals(
-    n: int, v: NDArray[np.float64], weight_of_size: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Σ_{S∌i} weight(|S|)·[v(S∪i) − v(S)] for every i, on the whole table at once."""
-    weight = weight_of_size[_sizes(n - 1)]
-    phi = np.empty(n)
-    for i in range(n):
-        halves = v.reshape(-1, 2, 1 << i)  # axis 1: without and with client i
-        phi[i] = np.vdot(halves[:, 1] - halves[:, 0], weight.reshape(-1, 1 << i))
-    return phi
-
-
-def _sizes(n: int) -> NDArray[np.int8]:
-    """|S| of all 2**n coalitions in bitmask order."""
-    sizes = np.zeros(1, dtype=np.int8)
-    for _ in range(n):
-        sizes = np.concatenate([sizes, sizes + 1])
-    return sizes

@@ -11,7 +11,7 @@ import numpy as np
 from fedvalue._checks import whole
 from fedvalue.coalitions import Trial
 from fedvalue.errors import BudgetError, MethodError
-from fedvalue.estimators import ESTIMATORS, Method, Plan
+from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
 from fedvalue.games import Game, Reseeded, Traceable
 from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
 
@@ -104,8 +104,9 @@ def _set_budget(asked: Request, n: int, budget: int | None) -> None:
             "Choose a sampling method."
         )
     several = asked.most_seeds != 1
-    if method.guarantee == "exact" and several and asked.most_seeds:
-        asked.budget = asked.most_seeds * ((1 << n) - 1)  # ∅ is not trained
+    if method.guarantee == "exact" and several:  # ∅ is not trained
+        every = (1 << n) - 1
+        asked.budget = asked.most_seeds * every if asked.most_seeds else every + extra_trainings(n)
         return
     if method.guarantee == "exact" or method.view:  # what they cost does not depend on the budget
         asked.budget = needs
@@ -122,4 +123,5 @@ def _seeds(game: Game, asked: Request) -> int | None:
     """How many seeds the method may use. Where the game has any number, more than one only if the user asks for it."""
     if not asked.method.uses_seeds or not isinstance(game, Reseeded):
         return 1
-    return game.seeds if game.seeds is not None or asked.options.get("seeds") else 1
+    wanted = asked.options.get("seeds") or asked.options.get("noise")
+    return game.seeds if game.seeds is not None or wanted else 1

@@ -25,13 +25,28 @@ import numpy as np
 from fedvalue._checks import whole
 from fedvalue.errors import MethodError
 from fedvalue.estimators._plan import Plan
-from fedvalue.estimators.surrogate._design import best_additions, fixed_plan
+from fedvalue.estimators.surrogate._design import fixed_plan
 from fedvalue.estimators.surrogate._kernel import MEAN
+from fedvalue.estimators.surrogate._luck_of_a_seed import (
+    FURTHER_SEEDS,
+    extra_trainings,
+    luck_of_a_seed,
+    trained_again,
+)
 from fedvalue.estimators.surrogate._one_seed import Known, OneSeed
-from fedvalue.estimators.surrogate._seeds import default_seeds, seeded_plan
+from fedvalue.estimators.surrogate._prior import Prior
+from fedvalue.estimators.surrogate._seeds import candidate_trials, default_seeds, seeded_plan
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
+from fedvalue.values import Estimate
 
-__all__ = ["surrogate", "surrogate_adaptive"]
+__all__ = [
+    "FURTHER_SEEDS",
+    "extra_trainings",
+    "luck_of_a_seed",
+    "surrogate",
+    "surrogate_adaptive",
+    "trained_again",
+]
 
 _BATCHES = 2
 _QUANTILE = 1.959963984540054  # half of a 95 % interval, in standard errors
@@ -59,7 +74,7 @@ def surrogate(
     trials = seeded_plan(n, budget, count, rng)
     utilities = yield [(0, 0), *trials]
     data = SeveralSeeds(n, float(utilities[0]), {}).extended(trials, utilities[1:])
-    return data.with_forecast(*data.fit(), rng)
+    return data.with_forecast(*data.fit(), most_seeds, rng)
 
 
 def _checked(seeds: int, most: int | None) -> int:
@@ -75,31 +90,67 @@ def surrogate_adaptive(
     rng: np.random.Generator,
     *,
     target: float | None = None,
+    seeds: int | None = None,
+    most_seeds: int | None = 1,
     known: Known | None = None,
 ) -> Plan:
-    """The plan of `surrogate` up to 3n + 2 or 4n + 2 coalitions, then batches of the most informative ones.
+    """The plan of `surrogate` up to 3n + 2 or 4n + 2 trainings, then batches of the most informative ones.
 
     With `target` it stops as soon as no 95 % interval reaches further than that to either side; batches are of n
-    then, otherwise two share the rest of the budget.
+    then, otherwise two share the rest of the budget. `seeds`, `most_seeds` and `known` are as for `surrogate`; with
+    several seeds, which of them trains a coalition is chosen too.
     """
     if target is not None and not target > 0:
         raise MethodError(f"The option 'target' must be a half-width above 0. Got {target!r}.")
-    first = 3 * n + 2 if budget < 6 * n else 4 * n + 2
-    masks = fixed_plan(n, min(budget, first), rng)
-    utilities = yield masks
-    data = OneSeed.of(n, masks, utilities, known)
-    batch = n if target is not None else -(-(budget - len(masks)) // _BATCHES)
+    count = default_seeds(budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
+    first = min(budget, 3 * n + 2 if budget < 6 * n else 4 * n + 2)
+    batch = n if target is not None else max(1, -(-(budget - first) // _BATCHES))
+    if count > 1:
+        return (yield from _adaptive_over_seeds(n, budget, rng, count, first, batch, target, most_seeds))
+    masks = fixed_plan(n, first, rng)
+    data = OneSeed.of(n, masks, (yield masks), known)
     while True:
         estimate, prior = data.fit()
-        assert estimate.stderr is not None
-        reached = target is not None and _QUANTILE * float(estimate.stderr.max()) <= target
-        count = min(batch, budget - len(masks))
-        if reached or count < 1 or prior is None:
+        left = min(batch, budget - len(masks))
+        if _reached(estimate, target) or left < 1 or prior is None:
             return data.with_forecast(estimate, prior, rng)
-        # Asked of a process half-way back to what is usual: a fit that is too sure of itself looks too narrowly.
-        cautious = replace(prior, q=(prior.q + MEAN[: len(prior.q)]) / 2)
-        new = best_additions(n, list(data.utility), cautious, count, rng).masks
+        new, _ = data.best_additions(_cautious(prior), left, 1024, rng)
         if not new:
             return estimate
         masks += new
         data = data.extended(new, (yield new))
+
+
+def _adaptive_over_seeds(
+    n: int,
+    budget: int,
+    rng: np.random.Generator,
+    seeds: int,
+    first: int,
+    batch: int,
+    target: float | None,
+    most_seeds: int | None,
+) -> Plan:
+    trials = seeded_plan(n, first, min(seeds, max(2, default_seeds(first, None))), rng)
+    utilities = yield [(0, 0), *trials]
+    data = SeveralSeeds(n, float(utilities[0]), {}).extended(trials, utilities[1:])
+    while True:
+        estimate, prior = data.fit()
+        left = min(batch, budget - len(data.utility))
+        if _reached(estimate, target) or left < 1 or prior is None:
+            return data.with_forecast(estimate, prior, most_seeds, rng)
+        candidates = candidate_trials(n, data.utility, range(seeds), 512, rng)
+        new, _ = data.best_additions(_cautious(prior), candidates, left)
+        if not new:
+            return estimate
+        data = data.extended(new, (yield new))
+
+
+def _reached(estimate: Estimate, target: float | None) -> bool:
+    assert estimate.stderr is not None
+    return target is not None and _QUANTILE * float(estimate.stderr.max()) <= target
+
+
+def _cautious(prior: Prior) -> Prior:
+    """A process half-way back to what is usual: a fit that is too sure of itself looks too narrowly."""
+    return replace(prior, q=(prior.q + MEAN[: len(prior.q)]) / 2)

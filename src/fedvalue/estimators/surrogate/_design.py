@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,7 @@ from fedvalue.coalitions import (
 from fedvalue.estimators.surrogate._kernel import Coalitions
 from fedvalue.estimators.surrogate._prior import Prior
 
-__all__ = ["Gains", "best_additions", "fixed_plan"]
+__all__ = ["Gains", "best_additions", "fixed_plan", "others"]
 
 Array = NDArray[np.float64]
 
@@ -163,32 +163,19 @@ def _layer(n: int, size: int, count: int, rng: np.random.Generator, taken: set[i
 
 @dataclass(frozen=True)
 class Gains:
-    """The best coalitions to add, and how far the widest standard error would have shrunk after each."""
+    """The best candidates to add, by number, and how far the widest standard error would have shrunk after each."""
 
-    masks: list[int]
+    picked: list[int]
     shrunk: list[float]
 
 
-def best_additions(
-    n: int,
-    known: Sequence[int],
-    prior: Prior,
-    count: int,
-    rng: np.random.Generator,
-    among: int = 1024,
-    seeds: NDArray[np.intp] | None = None,
-) -> Gains:
-    """Again and again the coalition that reduces Σ Var(φ_i) most (A-optimal, greedy).
-
-    `seeds` are those of the known trainings, if there are several; an addition is trained with a seed of its own.
+def best_additions(known: Coalitions, candidates: Coalitions, prior: Prior, count: int) -> Gains:
+    """Again and again the candidate that reduces Σ Var(φ_i) most (A-optimal, greedy).
 
     Given the hyper-parameters, the posterior covariance does not depend on utilities: what an evaluation is
-    worth is known before it is made. Candidates are all other coalitions, or `among` random ones.
+    worth is known before it is made.
     """
-    candidates = _candidates(n, known, among, rng)
-    others = None if seeds is None else seeds.max() + 1 + np.arange(len(candidates))
-    base = Coalitions.of([mask for mask in known if mask], n, seeds)
-    between, towards, variance = prior.given(base, Coalitions.of(candidates, n, others))
+    between, towards, variance = prior.given(known, candidates)
     widest = variance.max()
     picked: list[int] = []
     shrunk: list[float] = []
@@ -204,11 +191,11 @@ def best_additions(
         towards = towards - np.outer(effect, direction)
         variance = variance - effect**2
         shrunk.append(1 - math.sqrt(max(float(variance.max() / widest), 0.0)))
-    return Gains([candidates[j] for j in picked], shrunk)
+    return Gains(picked, shrunk)
 
 
-def _candidates(n: int, known: Sequence[int], among: int, rng: np.random.Generator) -> list[int]:
-    """All others, or random ones of sizes that are likely where the Shapley value looks: small and large."""
+def others(n: int, known: Collection[int], among: int, rng: np.random.Generator) -> list[int]:
+    """All other coalitions, or `among`/2 random ones of sizes where the Shapley value looks: small and large."""
     seen = {0, *known}
     if 1 << n <= among:
         return [int(mask) for mask in rng.permutation(1 << n) if int(mask) not in seen]

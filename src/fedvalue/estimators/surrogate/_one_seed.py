@@ -7,23 +7,25 @@ The process is as sure as its prior is right. Intervals allow for three ways in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.coalitions import full_mask
-from fedvalue.estimators.exact import shapley_values
-from fedvalue.estimators.surrogate._design import best_additions
+from fedvalue.estimators._shapley import shapley_values
+from fedvalue.estimators.surrogate._design import best_additions, others
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
-from fedvalue.estimators.surrogate._posterior import posterior
+from fedvalue.estimators.surrogate._posterior import Posterior, posterior, weights_given
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
 from fedvalue.values import Estimate
 
-__all__ = ["FORECAST", "FORECAST_POINTS", "Known", "OneSeed"]
+__all__ = ["FORECAST", "FORECAST_POINTS", "Known", "Linear", "OneSeed", "points", "weights_of_asked"]
 
 Array = NDArray[np.float64]
+Linear = Callable[[Array], Array]
 Known = Mapping[int, tuple[float, float]]
 
 _POINTS = 7500  # that the process is conditioned on at most: its matrices then fill 2 GB
@@ -34,14 +36,36 @@ _MISFIT_CHOSEN = 1.75  # the same where the process chose coalitions itself, and
 _UNSEEN = 0.5  # of the difference between two ways to fill in sizes of which nothing is known
 
 
+def points(masks: Sequence[int], n: int) -> list[int]:
+    """Which trainings the process is conditioned on: all, or those of unusual size and a fixed choice of the others."""
+    if len(masks) <= _POINTS:
+        return list(range(len(masks)))
+    edge = [j for j, mask in enumerate(masks) if mask.bit_count() in (1, n - 1, n)]
+    inner = [j for j, mask in enumerate(masks) if mask.bit_count() not in (1, n - 1, n)]
+    kept = np.random.default_rng(0).choice(len(inner), max(_POINTS - len(edge), 0), replace=False)
+    return edge + [inner[j] for j in sorted(kept)]
+
+
+def weights_of_asked(weights: Array, columns: Sequence[int], count: int) -> Array:
+    """How much each of `count` utilities that were asked for counts in each value, ∅ coming first.
+
+    `weights` are those of deviations from the mean of the utilities at `columns`, which all clients share, less v(∅).
+    """
+    n = len(weights)
+    of_asked = np.zeros((n, count))
+    of_asked[:, columns] = weights + (1 / n - weights.sum(1, keepdims=True)) / len(columns)
+    of_asked[:, 0] -= 1 / n
+    return of_asked
+
+
 @dataclass(frozen=True)
 class OneSeed:
     """Utilities of coalitions that were trained with one seed, and the variances of their errors."""
 
     n: int
     utility: dict[int, float]
-    variance: dict[int, float]
-    extra: int
+    variance: dict[int, float] = field(default_factory=dict)
+    before: frozenset[int] = frozenset()  # coalitions that were known and not asked for
     chosen: bool = False  # whether some coalitions were chosen by what the process said
 
     @classmethod
@@ -49,11 +73,11 @@ class OneSeed:
         asked = dict(zip(masks, utilities.tolist(), strict=True))
         more = {mask: pair for mask, pair in sorted((known or {}).items()) if mask not in asked}
         utility = asked | {mask: pair[0] for mask, pair in more.items()}
-        return cls(n, utility, {mask: pair[1] for mask, pair in more.items() if pair[1] > 0}, len(more))
+        return cls(n, utility, {mask: pair[1] for mask, pair in more.items() if pair[1] > 0}, frozenset(more))
 
     def extended(self, masks: Sequence[int], utilities: Array) -> OneSeed:
         new = dict(zip(masks, utilities.tolist(), strict=True))
-        return OneSeed(self.n, self.utility | new, self.variance, self.extra, chosen=True)
+        return replace(self, utility=self.utility | new, chosen=True)
 
     def estimate(self, rng: np.random.Generator) -> Estimate:
         return self.with_forecast(*self.fit(), rng)
@@ -63,7 +87,7 @@ class OneSeed:
         n, empty = self.n, self.utility[0]
         if len(self.utility) == 1 << n and not self.variance:
             values = shapley_values(n, np.array([self.utility[mask] for mask in range(1 << n)]))
-            return self._estimate(values, np.zeros((n, n)), "exact"), None
+            return self._estimate(values, np.zeros((n, n)), "exact", self._linear_when_complete()), None
         masks = self._points()
         observed = np.array([self.utility[mask] for mask in masks])
         centre, spread = observed.mean(), observed.std()
@@ -71,7 +95,8 @@ class OneSeed:
             return self._estimate(*self.fallback()), None
         if spread <= 1e-12 * max(1.0, abs(centre)):  # whoever takes part, it is always the same
             share = (centre - empty) / n
-            return self._estimate(np.full(n, share), np.eye(n) * (share / len(masks)) ** 2), None
+            covariance = np.eye(n) * (share / len(masks)) ** 2
+            return self._estimate(np.full(n, share), covariance, linear=self._linear(None)), None
         # Rounded, so that utilities in other units give the same numbers, not almost the same.
         y = np.round((observed - centre) / spread, 11)
         noise = np.array([self.variance.get(mask, 0.0) for mask in masks]) / spread**2
@@ -85,17 +110,39 @@ class OneSeed:
         mean = found.mean * spread + (centre - empty) / n
         if self.only_size_counts():  # the process says so too, up to rounding
             mean = np.full(n, mean.mean())
-        return self._estimate(mean, covariance), found.prior
+        return self._estimate(mean, covariance, linear=self._linear(found)), found.prior
+
+    def _linear(self, found: Posterior | None) -> Linear:
+        """The values of other utilities of what was asked for; what was known before is left aside.
+
+        Of these the plan cannot know what single test rows said, but values without them are almost the same.
+        """
+        asked = [mask for mask in self.utility if mask not in self.before]
+        column = {mask: j for j, mask in enumerate(asked)}
+        trained = [mask for mask in self._points() if mask not in self.before]
+        weights = np.zeros((self.n, len(trained)))
+        if found is not None:
+            fresh = not self.before
+            weights = found.weights if fresh else weights_given(found.prior, Coalitions.of(trained, self.n))
+        of_asked = weights_of_asked(weights, [column[mask] for mask in trained], len(asked))
+        if self.only_size_counts():
+            of_asked = np.broadcast_to(of_asked.mean(0), of_asked.shape)
+        gap = -of_asked.sum(0)
+        gap[column[full_mask(self.n)]] += 1
+        gap[0] -= 1
+        return partial(np.tensordot, of_asked + gap / self.n, axes=1)
+
+    def _linear_when_complete(self) -> Linear | None:
+        asked = [mask for mask in self.utility if mask not in self.before]
+        if len(asked) < len(self.utility):
+            return None
+        place = np.argsort(asked)
+        return lambda utilities: shapley_values(self.n, utilities[place])
 
     def _points(self) -> list[int]:
-        """All non-empty coalitions, or as many as fit: those of unusual size and a fixed choice of the others."""
+        """All non-empty coalitions, or as many as fit."""
         masks = [mask for mask in self.utility if mask]
-        if len(masks) <= _POINTS:
-            return masks
-        edge = [mask for mask in masks if mask.bit_count() in (1, self.n - 1, self.n)]
-        inner = [mask for mask in masks if mask.bit_count() not in (1, self.n - 1, self.n)]
-        kept = np.random.default_rng(0).choice(len(inner), max(_POINTS - len(edge), 0), replace=False)
-        return edge + [inner[j] for j in sorted(kept)]
+        return [masks[j] for j in points(masks, self.n)]
 
     def only_size_counts(self) -> bool:
         of_size: dict[int, float] = {}
@@ -147,7 +194,9 @@ class OneSeed:
         tilt = np.nan_to_num(alone - np.nanmean(alone)) if np.isfinite(alone).any() else np.zeros(n)
         return share + 0.3 * tilt, np.diag((0.3 * np.abs(tilt) + 0.5 * abs(share)) ** 2 + 1e-18)
 
-    def _estimate(self, mean: Array, covariance: Array, guarantee: str | None = None) -> Estimate:
+    def _estimate(
+        self, mean: Array, covariance: Array, guarantee: str | None = None, linear: Linear | None = None
+    ) -> Estimate:
         # The process knows v(N) up to its jitter; what that leaves is shared by all.
         gap = self.utility[full_mask(self.n)] - self.utility[0] - mean.sum()
         thinned = len(self.utility) > _POINTS + 1 and guarantee is None
@@ -158,16 +207,25 @@ class OneSeed:
             guarantee=guarantee,
             covariance=covariance,
             parts={"coalitions": covariance},
-            known_before=self.extra,
+            known_before=len(self.before),
+            linear=linear,
         )
+
+    def best_additions(
+        self, prior: Prior, count: int, among: int, rng: np.random.Generator
+    ) -> tuple[list[int], list[float]]:
+        """The coalitions to add, and how far the widest interval would have shrunk after each."""
+        candidates = others(self.n, self.utility, among, rng)
+        known = Coalitions.of([mask for mask in self.utility if mask], self.n)
+        gains = best_additions(known, Coalitions.of(candidates, self.n), prior, count)
+        return [candidates[j] for j in gains.picked], gains.shrunk
 
     def with_forecast(self, estimate: Estimate, prior: Prior | None, rng: np.random.Generator) -> Estimate:
         """The estimate and how far the widest interval would shrink with more evaluations."""
         if prior is None or len(self.utility) > FORECAST_POINTS:
             return estimate
         try:
-            gains = best_additions(self.n, list(self.utility), prior, FORECAST, rng, among=256)
+            _, shrunk = self.best_additions(prior, FORECAST, 256, rng)
         except UnfitError:
             return estimate
-        forecast = [round(shrunk, 4) for shrunk in gains.shrunk]
-        return replace(estimate, forecast=forecast)
+        return replace(estimate, forecast=[round(part, 4) for part in shrunk])

@@ -19,7 +19,7 @@ from fedvalue.estimators.surrogate._kernel import MEAN, SD, WITHOUT_LUCK, Coalit
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError, cholesky, half_solve, inverse, solve
 from fedvalue.estimators.surrogate._terms import Term, luck, shows_interactions, terms
 
-__all__ = ["Likelihood", "Posterior", "posterior"]
+__all__ = ["Likelihood", "Posterior", "posterior", "scale_given", "weights_given"]
 
 Array = NDArray[np.float64]
 
@@ -39,12 +39,14 @@ _SUBSET = 320  # points that hyper-parameters are fitted to; inference uses all
 class Posterior:
     """Values without v(∅)'s part, their covariance, and the prior at the most likely hyper-parameters.
 
-    `training` is the part of the covariance that comes from the luck of training (None: trained with one seed).
+    `weights` says how much each utility counts in each value (a row per client). `training` is the part of the
+    covariance that comes from the luck of training (None: trained with one seed).
     """
 
     mean: Array
     covariance: Array
     prior: Prior
+    weights: Array
     training: Array | None = None
 
 
@@ -147,8 +149,9 @@ def posterior(coalitions: Coalitions, y: Array, noise: Array | None = None) -> P
         except UnfitError:
             continue
         found.append((at_mode - density + draw @ draw / 2, mean, covariance))
-    training = None if coalitions.seed is None else _luck_of(prior, coalitions, y)
-    return Posterior(found[0][1], _covariance(found), prior, training)
+    weights = weights_given(prior, coalitions, noise_ratio)
+    training = None if coalitions.seed is None else _luck_of(prior, coalitions, y, weights)
+    return Posterior(found[0][1], _covariance(found), prior, weights, training)
 
 
 def _distinct(coalitions: Coalitions, y: Array) -> tuple[Coalitions, Array]:
@@ -222,11 +225,8 @@ def _values_given(
     prior: Prior, coalitions: Coalitions, y: Array, noise_ratio: Array | None
 ) -> tuple[Array, Array, float]:
     """Mean and covariance of the Shapley values under a prior, and minus the log density of that prior."""
-    kernel = prior.utilities(coalitions)
-    if noise_ratio is not None:
-        kernel[np.diag_indices(len(y))] += noise_ratio
     rows = prior.rows(coalitions)
-    factor = cholesky(kernel)
+    factor = _factor(prior, coalitions, noise_ratio)
     density, alpha, sharpness = _density(prior.q, y, factor)
     explained = half_solve(factor, rows.T)
     shape = _SHAPE + len(y) / 2
@@ -237,13 +237,30 @@ def _values_given(
     return mean, covariance, density
 
 
-def _luck_of(prior: Prior, coalitions: Coalitions, y: Array) -> Array:
+def weights_given(prior: Prior, coalitions: Coalitions, noise_ratio: Array | None = None) -> Array:
+    """How much the utility of each coalition counts in each value, under a prior: a row per client."""
+    weights: Array = solve(_factor(prior, coalitions, noise_ratio), prior.rows(coalitions).T).T
+    return weights
+
+
+def scale_given(prior: Prior, coalitions: Coalitions, y: Array) -> float:
+    """The scale of the process under a prior, by which its covariances are multiplied."""
+    return 1 / _density(prior.q, y, _factor(prior, coalitions, None))[2]
+
+
+def _factor(prior: Prior, coalitions: Coalitions, noise_ratio: Array | None) -> Array:
+    kernel = prior.utilities(coalitions)
+    if noise_ratio is not None:
+        kernel[np.diag_indices(len(kernel))] += noise_ratio
+    return cholesky(kernel)
+
+
+def _luck_of(prior: Prior, coalitions: Coalitions, y: Array, weights: Array) -> Array:
     """The covariance of the luck of training in the values, which are weighted sums of the utilities."""
     of_luck = replace(prior, parts=[part for part in prior.parts if not part.prior.any()])
-    factor = cholesky(prior.utilities(coalitions))
-    weights = solve(factor, prior.rows(coalitions).T)
-    scale = 1 / _density(prior.q, y, factor)[2]
-    luck: Array = scale * weights.T @ of_luck.between(coalitions, coalitions) @ weights
+    luck: Array = (
+        scale_given(prior, coalitions, y) * weights @ of_luck.between(coalitions, coalitions) @ weights.T
+    )
     return luck
 
 

@@ -82,7 +82,10 @@ class Prior:
     def given(self, known: Coalitions, more: Coalitions) -> tuple[Array, Array, Array]:
         """Cov(v(S), v(T)), Cov(φ, v(T)) among more coalitions, and Var(φ), once the known ones are observed."""
         factor = cholesky(self.utilities(known))
-        explained = half_solve(factor, self.between(known, more))
+        shared = self.between(known, more)
+        if known.seed is not None:  # some may be further trainings of a known coalition
+            shared += self._nugget[more.size - 1] * known.same(more)
+        explained = half_solve(factor, shared)
         of_values = half_solve(factor, self.rows(known).T)
         return (
             self.utilities(more) - explained.T @ explained,

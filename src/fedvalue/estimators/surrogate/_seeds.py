@@ -10,19 +10,20 @@ are trained again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
 from fedvalue.coalitions import Trial, complement, full_mask
-from fedvalue.estimators.surrogate._design import fixed_plan
+from fedvalue.estimators.surrogate._design import fixed_plan, others
 
-__all__ = ["default_seeds", "seeded_plan"]
+__all__ = ["PER_SEED", "candidate_trials", "default_seeds", "seeded_plan"]
 
-_PER_SEED = 8  # trainings; with fewer the levels of seeds are not known well
+PER_SEED = 8  # trainings; with fewer the levels of seeds are not known well
 _MOST_SEEDS = 16  # beyond, luck is no longer what limits the values
 _PER_COPY = 3  # times n trainings for every training of the single clients
 _MOST_COPIES = 3
+_MOST_OFFERED = 2048  # trainings of single clients among which the best are looked for
 
 
 def default_seeds(budget: int, most: int | None) -> int:
@@ -31,7 +32,7 @@ def default_seeds(budget: int, most: int | None) -> int:
     >>> [default_seeds(budget, None) for budget in (8, 32, 64, 128, 1024)]
     [1, 4, 8, 16, 16]
     """
-    return max(1, min(budget // _PER_SEED, _MOST_SEEDS, budget if most is None else most))
+    return max(1, min(budget // PER_SEED, _MOST_SEEDS, budget if most is None else most))
 
 
 def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator) -> list[Trial]:
@@ -59,6 +60,23 @@ def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator) -> li
         for split in _splits(range(1, everyone + 1), n, rng):
             plan.deal(split)
     return plan.trials
+
+
+def candidate_trials(
+    n: int, known: Collection[Trial], seeds: Sequence[int], among: int, rng: np.random.Generator
+) -> list[Trial]:
+    """Trainings that may be worth adding with some of these seeds: what a seed can compare is offered together.
+
+    Single clients and N, with every seed if these are few, and of about `among` other coalitions, known or not, both
+    parts of a split with a seed that is drawn for them.
+    """
+    whole = [full_mask(n), *(1 << i for i in range(n))]
+    some = seeds if len(seeds) * len(whole) <= _MOST_OFFERED else [int(rng.choice(seeds))]
+    offered = [(mask, seed) for seed in some for mask in whole]
+    for split in _splits(others(n, whole, 2 * among, rng), n, rng):
+        seed = int(rng.choice(seeds))
+        offered += [(mask, seed) for mask in {split[0], complement(split[0], n)}]
+    return [trial for trial in dict.fromkeys(offered) if trial not in known]
 
 
 def _splits(masks: Iterable[int], n: int, rng: np.random.Generator) -> list[list[int]]:

@@ -11,18 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.coalitions import Trial
-from fedvalue.estimators.exact import shapley_values
+from fedvalue.estimators._shapley import shapley_values
 from fedvalue.estimators.surrogate._design import best_additions
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
-from fedvalue.estimators.surrogate._one_seed import FORECAST, FORECAST_POINTS, OneSeed
+from fedvalue.estimators.surrogate._one_seed import (
+    FORECAST,
+    FORECAST_POINTS,
+    Linear,
+    OneSeed,
+    points,
+    weights_of_asked,
+)
 from fedvalue.estimators.surrogate._posterior import posterior
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
+from fedvalue.estimators.surrogate._seeds import PER_SEED, candidate_trials
 from fedvalue.values import Estimate
 
 __all__ = ["SeveralSeeds"]
@@ -37,7 +45,6 @@ class SeveralSeeds:
     n: int
     empty: float
     utility: Mapping[Trial, float]
-    extra: int = 0
 
     def extended(self, trials: Sequence[Trial], utilities: Array) -> SeveralSeeds:
         return replace(self, utility={**self.utility, **dict(zip(trials, utilities.tolist(), strict=True))})
@@ -57,64 +64,102 @@ class SeveralSeeds:
         for (mask, _), utility in self.utility.items():
             of_mask.setdefault(mask, []).append(utility)
         means = {mask: float(np.mean(utilities)) for mask, utilities in of_mask.items()}
-        return OneSeed(self.n, {0: self.empty, **means}, {}, 0)
+        return OneSeed(self.n, {0: self.empty, **means})
 
     def fit(self) -> tuple[Estimate, Prior | None]:
         """Values with both parts of their error, and the fitted prior where there is something left to learn."""
         n, count = self.n, len(set(self.seeds))
         if len(self.utility) == count * ((1 << n) - 1):
             return self._complete(), None
-        observed = np.fromiter(self.utility.values(), float)
+        kept = points(self.masks, n)
+        observed = np.fromiter(self.utility.values(), float)[kept]
         centre, spread = observed.mean(), observed.std()
+        nothing = np.zeros((n, n))
         if spread <= 1e-12 * max(1.0, abs(centre)):
             share = (centre - self.empty) / n
-            return _estimate(
-                np.full(n, share), np.eye(n) * (share / len(observed)) ** 2, np.zeros((n, n))
-            ), None
+            linear = self._linear(np.zeros((n, len(kept))), kept)
+            error = np.eye(n) * (share / len(observed)) ** 2
+            return _estimate(np.full(n, share), error, nothing, linear), None
         y = np.round((observed - centre) / spread, 11)
         try:
-            found = posterior(Coalitions.of(self.masks, n, self.seeds), y)
+            found = posterior(Coalitions.of(self.masks, n, self.seeds)[np.array(kept)], y)
         except UnfitError:
             mean, covariance = self.means.fallback()
-            return _estimate(mean, covariance, np.zeros((n, n))), None
+            return _estimate(mean, covariance, nothing), None
         assert found.training is not None
         unseen = self.means.unseen(found.prior.q[WHO_POWER] - 1)
         untrained = np.outer(unseen, unseen) + np.eye(n) * self.means.steps()
-        return (
-            _estimate(
-                found.mean * spread + (centre - self.empty) / n,
-                found.covariance * spread**2 + untrained,
-                found.training * spread**2,
-                self.extra,
-            ),
-            found.prior,
-        )
+        mean = found.mean * spread + (centre - self.empty) / n
+        covariance = found.covariance * spread**2 + untrained
+        linear = self._linear(found.weights, kept)
+        return _estimate(mean, covariance, found.training * spread**2, linear), found.prior
+
+    def _linear(self, weights: Array, kept: Sequence[int]) -> Linear:
+        """The values of other utilities of the same trainings, v(∅) coming first."""
+        columns = [1 + j for j in kept]
+        return partial(np.tensordot, weights_of_asked(weights, columns, 1 + len(self.utility)), axes=1)
 
     def _complete(self) -> Estimate:
         """All coalitions with every seed: the mean of the values of the seeds, and what it errs by."""
-        values = []
-        for seed in sorted(set(self.seeds)):
-            table = [self.utility[mask, int(seed)] for mask in range(1, 1 << self.n)]
-            values.append(shapley_values(self.n, np.array([self.empty, *table])))
+        seeds = sorted(set(self.seeds.tolist()))
+        place = {trial: 1 + j for j, trial in enumerate(self.utility)}
+        tables = np.array([[0, *(place[mask, seed] for mask in range(1, 1 << self.n))] for seed in seeds])
+        utilities = np.array([self.empty, *self.utility.values()])
+        values = [shapley_values(self.n, utilities[table]) for table in tables]
         covariance = np.atleast_2d(np.cov(values, rowvar=False)) / len(values)
-        return _estimate(np.mean(values, axis=0), covariance, covariance, self.extra)
 
-    def with_forecast(self, estimate: Estimate, prior: Prior | None, rng: np.random.Generator) -> Estimate:
-        """The estimate and how far the widest interval would shrink with more trainings."""
+        def linear(utilities: Array) -> Array:
+            return shapley_values(self.n, utilities[tables].mean(0))
+
+        return _estimate(np.mean(values, axis=0), covariance, covariance, linear)
+
+    def best_additions(
+        self, prior: Prior, candidates: Sequence[Trial], count: int
+    ) -> tuple[list[Trial], list[float]]:
+        """The trainings to add, and how far the widest interval would have shrunk after each."""
+        known = Coalitions.of(self.masks, self.n, self.seeds)
+        seeds = np.array([seed for _, seed in candidates], dtype=np.intp)
+        more = Coalitions.of([mask for mask, _ in candidates], self.n, seeds)
+        gains = best_additions(known, more, prior, count)
+        return [candidates[j] for j in gains.picked], gains.shrunk
+
+    def with_forecast(
+        self, estimate: Estimate, prior: Prior | None, most_seeds: int | None, rng: np.random.Generator
+    ) -> Estimate:
+        """The estimate, how far the widest interval would shrink with more trainings, and what gains more.
+
+        `details["gain"]` is by which fraction 64 more trainings narrow it: of further coalitions in the same seeds, and
+        in new seeds, where the game has any.
+        """
         if prior is None or len(self.utility) > FORECAST_POINTS:
             return estimate
+        used = int(self.seeds.max()) + 1
+        choices = {"in the same seeds": range(used)}
+        if most_seeds is None or used < most_seeds:
+            last = used + FORECAST // PER_SEED
+            choices["in new seeds"] = range(used, last if most_seeds is None else min(last, most_seeds))
         try:
-            gains = best_additions(self.n, self.masks, prior, FORECAST, rng, among=256, seeds=self.seeds)
+            gains = {
+                name: self.best_additions(
+                    prior, candidate_trials(self.n, self.utility, seeds, 256, rng), FORECAST
+                )[1]
+                for name, seeds in choices.items()
+            }
         except UnfitError:
             return estimate
-        return replace(estimate, forecast=[round(shrunk, 4) for shrunk in gains.shrunk])
+        best = max(gains.values(), key=lambda shrunk: shrunk[-1:])
+        return replace(
+            estimate,
+            forecast=[round(part, 4) for part in best],
+            details={"gain": {name: round(shrunk[-1], 4) for name, shrunk in gains.items() if shrunk}},
+        )
 
 
-def _estimate(mean: Array, covariance: Array, training: Array, extra: int = 0) -> Estimate:
+def _estimate(mean: Array, covariance: Array, training: Array, linear: Linear | None = None) -> Estimate:
     return Estimate(
         mean,
         np.sqrt(np.diag(covariance)),
         covariance=covariance,
-        known_before=extra,
         parts={"coalitions": covariance - training, "training": training},
+        linear=linear,
     )
