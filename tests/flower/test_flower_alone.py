@@ -120,7 +120,7 @@ class TestMessages:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("fedvalue.flower._client.PROTOCOL", 1)
-        with pytest.raises(FedvalueError, match="speaks protocol 1 of fedvalue; the server sent 2"):
+        with pytest.raises(FedvalueError, match="speaks protocol 1 of fedvalue; the server sent 3"):
             Roster.gather(FakeGrid(parties(digits(SIZES))), N, 0.5, DIGITS)
 
 

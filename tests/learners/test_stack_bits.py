@@ -48,12 +48,13 @@ def trained(
     """Models and metrics, so many coalitions at a time and at most so many models in a thread."""
     session = make_learner(model).session(scenario, rules, "cpu", None)
     session.chunk = min(session.chunk, most)
-    clients = range(scenario.n)
-    first, rows = first_round(session, clients), {i: i for i in clients}
+    begun = [(i, 0) for i in range(scenario.n)]
+    first, rows = first_round(session, begun), {start: row for row, start in enumerate(begun)}
     found = {}
     for start in range(0, len(MASKS), width):
         wave = MASKS[start : start + width]
-        models = later_rounds(session, scenario, rules.rounds, wave, first, rows)
+        trials = [(mask, 0) for mask in wave]
+        models = later_rounds(session, scenario, rules.rounds, trials, first, rows)
         for row, metrics in enumerate(session.evaluate(models)):
             found[wave[row]] = [tensor[row] for tensor in models.values()], metrics
     return found

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from torch import nn
 
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.games import FederatedGame
 from fedvalue.learners import LEARNERS, make_learner
 from fedvalue.learners.torch import TorchLearner
@@ -104,9 +104,9 @@ TORCH_MODELS = [name for name, where in LEARNERS.items() if where.endswith(":Tor
 def final_models(session: Session, scenario: Scenario, training: Training, masks: Sequence[int]) -> Any:
     """The stack of trained models, a row for each coalition."""
     clients = [i for i, data in enumerate(scenario.clients) if len(data)]
-    first = first_round(session, clients)
-    rows = {client: row for row, client in enumerate(clients)}
-    return later_rounds(session, scenario, training.rounds, masks, first, rows)
+    begun = [(client, 0) for client in clients]
+    first, rows = first_round(session, begun), {start: row for row, start in enumerate(begun)}
+    return later_rounds(session, scenario, training.rounds, [(mask, 0) for mask in masks], first, rows)
 
 
 def plain_fedavg(
@@ -204,12 +204,10 @@ class CountingTrainer(LocalTrainer):
         super().__init__("cpu", **options)
         self.trained: list[int] = []
 
-    def train(
-        self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
-    ) -> Iterator[tuple[int, Outcome]]:
-        for mask, outcome in super().train(scenario, learner, training, masks):
-            self.trained.append(mask)
-            yield mask, outcome
+    def train_trials(self, *given: Any) -> Iterator[tuple[Trial, Outcome]]:
+        for trial, outcome in super().train_trials(*given):
+            self.trained.append(trial[0])
+            yield trial, outcome
 
 
 class CountingLearner:

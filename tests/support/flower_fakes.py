@@ -13,6 +13,7 @@ from federations import digits, party
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedvalue.coalitions import Trial
 from fedvalue.flower._client import Party, answer
 from fedvalue.flower._reports import ClientReport, kind_of, remote_scenario
 from fedvalue.flower._roster import Roster
@@ -21,6 +22,7 @@ from fedvalue.flower._wire import ARRAYS, CONFIG, to_record
 from fedvalue.learners import make_learner
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.trainers import ClaimTrials
 from fedvalue.training import Learner, Trace, Training
 
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as in a ServerApp
@@ -109,6 +111,16 @@ class FakeFederation:
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
     ) -> Iterator[tuple[int, Outcome]]:
         return self._trainer(scenario, learner).train(scenario, learner, training, masks)
+
+    def train_trials(
+        self,
+        scenario: Scenario,
+        learner: Learner,
+        training: Training,
+        trials: Sequence[Trial],
+        claim: ClaimTrials = list,
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        return self._trainer(scenario, learner).train_trials(scenario, learner, training, trials, claim)
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
         return self._trainer(scenario, learner).trace(scenario, learner, training)

@@ -43,7 +43,7 @@ from fedvalue.flower._wire import (
 )
 from fedvalue.learners import make_learner
 from fedvalue.scenarios import Dataset, Scale, Scenario
-from fedvalue.training import Learner, Session, Training, later_rounds
+from fedvalue.training import Learner, Reseeding, Session, Stack, Training, later_rounds
 
 __all__ = ["Party", "add_to", "answer", "client_app"]
 
@@ -186,11 +186,31 @@ def _trained(
 ) -> dict[str, Any]:
     like, rows, t = session.initial(), count_in(config, "rows", 1), count_in(config, "round", 1)
     arrays = from_record(content, shapes_of(to_arrays(like), rows))
-    trained = session.local(from_arrays(arrays, like), [0] * rows, t)
+    stack, seeds = from_arrays(arrays, like), _seeds_in(config, rows)
+    trained = session.local(stack, [0] * rows, t) if seeds is None else _reseeded(session, stack, seeds, t)
     if config["alone"]:  # this was the first round of the coalition of this client; the others follow
-        last = later_rounds(session, scenario, training.rounds, [1], trained, {0: 0})
+        last = later_rounds(session, scenario, training.rounds, [(1, 0)], trained, {(0, 0): 0})
         trained = joined([trained, last])
     return {ARRAYS: to_record(to_arrays(trained))}
+
+
+def _seeds_in(config: Mapping[str, Any], rows: int) -> list[int] | None:
+    """With which seed each model is trained; None: all with that of the rules."""
+    seeds = config.get("seeds")
+    if seeds is None:
+        return None
+    if not isinstance(seeds, list) or len(seeds) != rows or not all(isinstance(s, int) for s in seeds):
+        raise WireError(f"sent seeds that are not {rows} whole numbers")
+    return seeds
+
+
+def _reseeded(session: Session, stack: Stack, seeds: list[int], t: int) -> Stack:
+    if not (isinstance(session, Reseeding) and session.reseeds):
+        raise InputError(
+            "The server asks for several seeds in one message, and the model of this node is another one with every seed. "
+            "Set the same model on both sides."
+        )
+    return session.reseeded(stack, [0] * len(seeds), seeds, t)
 
 
 def _evaluated(

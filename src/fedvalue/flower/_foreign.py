@@ -203,7 +203,7 @@ class ForeignTrainer(FlowerTrainer):
         self.measure = ModelsAtNodes(self.packing, app.metrics) if app.evaluate is None else None
         self._probe = self._foreign_session(None)
         # Kept: it is the first round of every coalition.
-        if not finite_rows(first_round(self._probe, range(clients))).all():
+        if not finite_rows(first_round(self._probe, [(client, 0) for client in range(clients)])).all():
             reasons = {client: failure.reason for client, failure in self._probe.nodes.lost.items()}
             raise UnavailableError(
                 f"Every client must answer once, to say how much data it has: {reasons}. Check its log.",

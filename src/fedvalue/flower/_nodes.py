@@ -57,9 +57,13 @@ class Nodes:
         return self.roster.post(kind, clients, contents, str(t), self.seconds).answers()
 
     def train(
-        self, models: Arrays, rows: Mapping[int, Sequence[int]], t: int
+        self,
+        models: Arrays,
+        rows: Mapping[int, Sequence[int]],
+        t: int,
+        seeds: Sequence[int | None],
     ) -> dict[tuple[int, int], Arrays]:
-        """One message round, in which every client trains its rows of these models.
+        """One message round, in which every client trains its rows of these models, each with its seed.
 
         What came back and can be used, by client and row.
         """
@@ -67,7 +71,7 @@ class Nodes:
         contents: list[RecordDict] = []
         for client, mine in rows.items():
             chosen, start = {name: array[list(mine)] for name, array in models.items()}, 0
-            for count, content in self.packing.pack(chosen, client, t):
+            for count, content in self.packing.pack(chosen, client, t, [seeds[row] for row in mine]):
                 part = {name: array[start : start + count] for name, array in chosen.items()}
                 sent.append((client, mine[start : start + count], part))
                 contents.append(content)

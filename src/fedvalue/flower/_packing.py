@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -40,8 +40,10 @@ class Packing(Protocol):
         """Flower's message type of a local training."""
         ...
 
-    def pack(self, rows: Arrays, client: int, t: int) -> Iterator[tuple[int, RecordDict]]:
-        """Messages with the number of rows in each, in order."""
+    def pack(
+        self, rows: Arrays, client: int, t: int, seeds: Sequence[int | None] = ()
+    ) -> Iterator[tuple[int, RecordDict]]:
+        """Messages with the number of rows in each, in order. `seeds`: those of the rows, None is that of the rules."""
         ...
 
     def pack_alone(self, model: Arrays, client: int) -> RecordDict | None:
@@ -76,12 +78,18 @@ class Stacks:
         identity = (self.scenario.fingerprint, dict(self.learner.identity()), self.training.identity())
         object.__setattr__(self, "game", fingerprint(identity)[0][:16])
 
-    def pack(self, rows: Arrays, client: int, t: int) -> Iterator[tuple[int, RecordDict]]:
+    def pack(
+        self, rows: Arrays, client: int, t: int, seeds: Sequence[int | None] = ()
+    ) -> Iterator[tuple[int, RecordDict]]:
         count, width = rows_of(rows), max(1, self._fitting(rows))
         for start in range(0, count, width):
             part = {name: array[start : start + width] for name, array in rows.items()}
             size = min(width, count - start)
-            yield size, RecordDict({ARRAYS: to_record(part), CONFIG: self.settings(client, t, size)})
+            settings = self.settings(client, t, size)
+            if any(seed is not None for seed in seeds):
+                own = self.training.seed
+                settings["seeds"] = [own if seed is None else seed for seed in seeds[start : start + width]]
+            yield size, RecordDict({ARRAYS: to_record(part), CONFIG: settings})
 
     def pack_alone(self, model: Arrays, client: int) -> RecordDict | None:
         if self.training.rounds == 1 or self._fitting(model) < 2:  # two come back
@@ -137,7 +145,10 @@ class Models:
     sizes: dict[int, int] = field(default_factory=dict)
     kind: str = "train"
 
-    def pack(self, rows: Arrays, client: int, t: int) -> Iterator[tuple[int, RecordDict]]:
+    def pack(
+        self, rows: Arrays, client: int, t: int, seeds: Sequence[int | None] = ()
+    ) -> Iterator[tuple[int, RecordDict]]:
+        """Such an app is told of no seed."""
         for row in range(rows_of(rows)):
             model = {name: np.asarray(array[row]) for name, array in rows.items()}
             config = ConfigRecord({**self.config, "server-round": t})

@@ -17,7 +17,7 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError
 from fedvalue.flower._arrays import (
     Arrays,
@@ -30,11 +30,11 @@ from fedvalue.flower._arrays import (
 )
 from fedvalue.flower._evaluation import Measure
 from fedvalue.flower._nodes import AloneTraining, Nodes
-from fedvalue.training import AveragingSession, Drawing, Stack
+from fedvalue.training import AveragingSession, Drawing, Stack, reseeds
 
 __all__ = ["FlowerSession"]
 
-Key = tuple[int, int, bytes]  # round, client, digest of the model that was sent
+Key = tuple[int, int, int | None, bytes]  # round, client, seed, digest of the model that was sent
 
 
 @dataclass
@@ -127,15 +127,24 @@ class FlowerSession:
         return self.inner.loss_drops(before, after)
 
     def local(self, stack: Stack, owners: Sequence[int], t: int) -> Stack:
+        return self.reseeded(stack, owners, [None] * len(owners), t)
+
+    @property
+    def reseeds(self) -> bool:
+        """Whether nodes can train models of several seeds side by side, as this process could."""
+        return reseeds(self.inner)
+
+    def reseeded(self, stack: Stack, owners: Sequence[int], seeds: Sequence[int | None], t: int) -> Stack:
         arrays = to_arrays(stack)
-        keys = [_key(arrays, row, owner, t) for row, owner in enumerate(owners)]
+        orders = zip(owners, seeds, strict=True)
+        keys = [_key(arrays, row, owner, seed, t) for row, (owner, seed) in enumerate(orders)]
         trained = {key: known for key in keys if key is not None and (known := self._remembered.get(key))}
         wanted: dict[int, dict[Key, int]] = {}
         for row, (owner, key) in enumerate(zip(owners, keys, strict=True)):
             if key is not None and key not in trained and not self.nodes.is_silent(owner):
                 wanted.setdefault(owner, {})[key] = row
         rows = {owner: list(of_key.values()) for owner, of_key in wanted.items()}
-        for (_, row), model in self.nodes.train(arrays, rows, t).items():
+        for (_, row), model in self.nodes.train(arrays, rows, t, seeds).items():
             key = keys[row]
             assert key is not None  # such rows are not sent
             trained[key] = model
@@ -144,37 +153,42 @@ class FlowerSession:
         models = [missing if key is None else trained.get(key, missing) for key in keys]
         return from_arrays({name: np.stack([model[name] for model in models]) for name in arrays}, like=stack)
 
-    def begin_alone(self, masks: Sequence[int], rounds: int) -> tuple[list[int], AloneTraining]:
+    def begin_alone(self, trials: Sequence[Trial], rounds: int) -> tuple[list[Trial], AloneTraining]:
         """Those of the coalitions that are one client each, and in none of the others, on their way to the end.
 
         To average one model is to leave it as it is: between the rounds of such a coalition there is nothing to ask
         the server for, and one message does for all of them. Flower starts an app for every message, which takes
         seconds. A client of larger coalitions gets a message in every round anyway, and trains all its models as
-        one stack, which is faster than one of them after the others: it does not go alone.
+        one stack, which is faster than one of them after the others: it does not go alone. Nor does anybody where there are several
+        seeds.
         """
+        masks = [mask for mask, _ in trials] if {number for _, number in trials} == {0} else []
         in_larger = reduce(or_, (mask for mask in masks if mask.bit_count() > 1), 0)
         single = [members(mask)[0] for mask in masks if mask.bit_count() == 1 and not mask & in_larger]
         known = self._remembered.alone
         training = self.nodes.begin_alone(
             to_arrays(self.initial()), [client for client in single if client not in known], rounds
         )
-        return [1 << client for client in single if client in known or client in training.clients], training
+        gone = [client for client in single if client in known or client in training.clients]
+        return [(1 << client, 0) for client in gone], training
 
-    def finish_alone(self, masks: Sequence[int], training: AloneTraining) -> list[tuple[list[int], Stack]]:
+    def finish_alone(
+        self, trials: Sequence[Trial], training: AloneTraining
+    ) -> list[tuple[list[Trial], Stack]]:
         """The coalitions whose clients have answered, with their final models; waits for those on their way."""
         initial, known = self.initial(), self._remembered.alone
         for client, (first, last) in training.finished().items():
-            key = _key(to_arrays(initial), 0, client, 1)
+            key = _key(to_arrays(initial), 0, client, None, 1)
             assert key is not None  # an initial model that is not finite was refused
             self._remembered.add(key, first)  # which all coalitions with this client share
             known[client] = last
-        ended = [mask for mask in masks if members(mask)[0] in known]
-        models = [known[members(mask)[0]] for mask in ended]
+        ended = [trial for trial in trials if members(trial[0])[0] in known]
+        models = [known[members(mask)[0]] for mask, _ in ended]
         rows = {name: np.stack([model[name] for model in models]) for name in initial if models}
         return [(ended, from_arrays(rows, like=initial))] if ended else []
 
 
-def _key(arrays: Arrays, row: int, client: int, t: int) -> Key | None:
+def _key(arrays: Arrays, row: int, client: int, seed: int | None, t: int) -> Key | None:
     """By what a training is recognised; None for a row that is missing."""
     digest = row_digest(arrays, row)
-    return None if digest is None else (t, client, digest)
+    return None if digest is None else (t, client, seed, digest)

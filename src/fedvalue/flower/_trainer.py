@@ -1,7 +1,7 @@
 """Training in a Flower federation: the data never leaves the clients' processes.
 
-All coalitions advance together. In every round each node gets one message with the models of all coalitions
-that contain it, trains them as one stack and returns them: a valuation takes as many message rounds as one
+All trials advance together. In every round each node gets one message with the models of all coalitions
+that contain it, with whatever seeds, trains them as one stack and returns them: a valuation takes as many message rounds as one
 training has rounds, and a constant. A node that is in coalitions with nobody else gets one message for all rounds.
 FedAvg's maths is that of `fedvalue.training`.
 """
@@ -9,7 +9,7 @@ FedAvg's maths is that of `fedvalue.training`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import islice
 from operator import and_
@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 from fedvalue._text import plural
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError, UnavailableError, UtilityError
 from fedvalue.flower._arrays import finite_rows, joined
 from fedvalue.flower._evaluation import StacksAtNodes
@@ -31,14 +31,16 @@ from fedvalue.flower._session import FlowerSession
 from fedvalue.learners.metrics import Measuring
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
+from fedvalue.trainers import ClaimTrials
 from fedvalue.training import (
     UNTRAINED_MODELS,
     AveragingSession,
     Learner,
+    Seeds,
     Stack,
     Trace,
     Training,
-    canonical_masks,
+    canonical_trials,
     first_round,
     later_rounds,
     measured,
@@ -46,6 +48,7 @@ from fedvalue.training import (
     need_updates,
     not_measured,
     recorded_rounds,
+    side_by_side,
     waves,
 )
 
@@ -53,7 +56,7 @@ __all__ = ["FlowerTrainer"]
 
 _ATTEMPTS = 3  # at coalitions whose clients failed and answer again
 _MEMORY = 1 << 30  # bytes for models on the server, where nothing else is said
-_Ended = tuple[list[int], Stack]  # coalitions and their final models
+_Ended = tuple[list[Trial], Stack]  # trials and their final models
 
 
 class FlowerTrainer:
@@ -113,30 +116,54 @@ class FlowerTrainer:
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
     ) -> Iterator[tuple[int, Outcome]]:
         """Yields every coalition with its metrics; those that miss a client come later, or not at all."""
-        if not masks:
+        trials = [(mask, 0) for mask in masks]
+        for (mask, _), outcome in self.train_trials(scenario, learner, training, trials):
+            yield mask, outcome
+
+    def train_trials(
+        self,
+        scenario: Scenario,
+        learner: Learner,
+        training: Training,
+        trials: Sequence[Trial],
+        claim: ClaimTrials = list,
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """The same with several seeds: messages hold the models of all of them, if the learner's sessions can do that."""
+        asked = canonical_trials(scenario, claim(trials))
+        if not asked:
             return
         session = self._opened(scenario, learner, training)
-        asked: dict[int, list[int]] = {}  # coalition that is trained → those that it stands for
-        for mask, trained in canonical_masks(scenario, masks).items():
-            asked.setdefault(trained, []).append(mask)
-        left = dict.fromkeys(asked)
-        failed: dict[
-            int, UtilityError
-        ] = {}  # coalitions whose models a metric of one's own could not measure
+        failed: dict[Trial, UtilityError] = {}  # whose models a metric of one's own could not measure
+        for rules, seeds in side_by_side(session, training, list(asked)):
+            some = {trial: same for trial, same in asked.items() if trial[1] in seeds}
+            session = self._opened(scenario, learner, rules)
+            yield from self._trained(session, scenario, rules.rounds, some, seeds, failed)
+        if failed:
+            raise not_measured(scenario, failed)
+
+    def _trained(
+        self,
+        session: FlowerSession,
+        scenario: Scenario,
+        rounds: int,
+        asked: Mapping[Trial, list[Trial]],
+        seeds: Seeds,
+        failed: dict[Trial, UtilityError],
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """Trials with the given seeds in one session, and those that are the same training; in several attempts."""
+        left = list(asked)
         for _ in range(_ATTEMPTS):
             session.nodes.forget_losses()
-            for mask, outcome in self._attempt(session, scenario, training, list(left), failed):
-                for same in asked[mask]:
-                    share = outcome._replace(seconds=outcome.seconds / len(asked[mask]))
-                    yield same, share
-                del left[mask]
-            left = {mask: None for mask in left if mask not in failed}
+            for trial, outcome in self._attempt(session, scenario, rounds, list(left), seeds, failed):
+                for same in asked[trial]:
+                    yield same, outcome._replace(seconds=outcome.seconds / len(asked[trial]))
+                left.remove(trial)
+            left = [trial for trial in left if trial not in failed]
             if not left or not self._back(session):
                 break
         if left:
-            raise _unavailable(session.nodes, scenario, [same for mask in left for same in asked[mask]])
-        if failed:
-            raise not_measured(scenario, failed)
+            masks = [mask for trial in left for mask, _ in asked[trial]]
+            raise _unavailable(session.nodes, scenario, masks)
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
         """Records the run of all clients that have data; what was trained before is not trained again."""
@@ -158,39 +185,46 @@ class FlowerTrainer:
         self,
         session: FlowerSession,
         scenario: Scenario,
-        training: Training,
-        masks: Sequence[int],
-        failed: dict[int, UtilityError],
-    ) -> Iterator[tuple[int, Outcome]]:
-        """The coalitions that came to an end, wave by wave; why one could not be measured goes into `failed`."""
+        rounds: int,
+        trials: Sequence[Trial],
+        seeds: Seeds,
+        failed: dict[Trial, UtilityError],
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """The trials that came to an end, wave by wave; why one could not be measured goes into `failed`."""
         began = time.perf_counter()
-        if 0 in masks:
-            yield from self._untrained(session, began, failed)
-            began = time.perf_counter()
-        for parts in self._ended(session, scenario, training, [mask for mask in masks if mask]):
+        for number, seed in seeds.items():
+            if (0, number) in trials:
+                yield from self._untrained(session, number, seed, began, failed)
+                began = time.perf_counter()
+        for parts in self._ended(session, scenario, rounds, [trial for trial in trials if trial[0]], seeds):
             yield from self._measured(session, parts, began, failed)
             began = time.perf_counter()
 
     def _untrained(
-        self, session: FlowerSession, began: float, failed: dict[int, UtilityError]
-    ) -> Iterator[tuple[int, Outcome]]:
+        self,
+        session: FlowerSession,
+        number: int,
+        seed: int | None,
+        began: float,
+        failed: dict[Trial, UtilityError],
+    ) -> Iterator[tuple[Trial, Outcome]]:
         """∅, as in one process; where nodes measure, in one message round."""
+        at_once = {} if session.measure is None else {"at_once": UNTRAINED_MODELS + 1}
         try:
-            found, reasons = measured_untrained(
-                session, *([] if session.measure is None else [UNTRAINED_MODELS + 1])
-            )
+            found, reasons = measured_untrained(session, seed=seed, **at_once)
         except UnavailableError:
             return
-        failed.update(reasons)
+        failed.update({(mask, number): reason for mask, reason in reasons.items()})
         for mask, metrics in found.items():
-            yield mask, Outcome(metrics, time.perf_counter() - began, "flower", session.device)
+            yield (mask, number), Outcome(metrics, time.perf_counter() - began, "flower", session.device)
 
     def _ended(
-        self, session: FlowerSession, scenario: Scenario, training: Training, masks: Sequence[int]
+        self, session: FlowerSession, scenario: Scenario, rounds: int, trials: Sequence[Trial], seeds: Seeds
     ) -> Iterator[list[_Ended]]:
         """What can be measured at once. Clients alone train while the first wave of the others advances."""
-        alone, on_their_way = session.begin_alone(masks, training.rounds)
-        together = self._advanced(session, scenario, training, [m for m in masks if m not in alone])
+        alone, on_their_way = session.begin_alone(trials, rounds)
+        others = [trial for trial in trials if trial not in alone]
+        together = self._advanced(session, scenario, rounds, others, seeds)
         first = list(islice(together, 1))
         if session.measure is None:
             yield first
@@ -201,37 +235,37 @@ class FlowerTrainer:
             yield [part]
 
     def _advanced(
-        self, session: FlowerSession, scenario: Scenario, training: Training, masks: Sequence[int]
+        self, session: FlowerSession, scenario: Scenario, rounds: int, trials: Sequence[Trial], seeds: Seeds
     ) -> Iterator[_Ended]:
-        clients = sorted({i for mask in masks for i in members(mask)})
-        if not clients:
+        begun = sorted({(i, number) for mask, number in trials for i in members(mask)})
+        if not begun:
             return
-        self.stage(f"round 1/{training.rounds}")
-        first = first_round(session, clients)
-        rows = {client: row for row, client in enumerate(clients)}
-        for wave in waves(masks, session.rows):
-            yield wave, later_rounds(session, scenario, training.rounds, wave, first, rows, self.stage)
+        self.stage(f"round 1/{rounds}")
+        first = first_round(session, begun, seeds)
+        rows = {start: row for row, start in enumerate(begun)}
+        for wave in waves(trials, session.rows):
+            yield wave, later_rounds(session, scenario, rounds, wave, first, rows, seeds, self.stage)
 
     def _measured(
         self,
         session: FlowerSession,
         parts: Sequence[_Ended],
         began: float,
-        failed: dict[int, UtilityError],
-    ) -> Iterator[tuple[int, Outcome]]:
+        failed: dict[Trial, UtilityError],
+    ) -> Iterator[tuple[Trial, Outcome]]:
         whole = [np.flatnonzero(finite_rows(models)).tolist() for _, models in parts]
-        masks = [wave[row] for (wave, _), rows in zip(parts, whole, strict=True) for row in rows]
-        if not masks:
+        trials = [wave[row] for (wave, _), rows in zip(parts, whole, strict=True) for row in rows]
+        if not trials:
             return
         models = joined([session.take(m, rows) for (_, m), rows in zip(parts, whole, strict=True)])
         try:
-            metrics_of, reasons = measured(session, models, masks)
+            metrics_of, reasons = measured(session, models, trials)
         except UnavailableError:  # of these nothing can be told before the client is back
             return
         failed.update(reasons)
-        seconds = (time.perf_counter() - began) / len(masks)
-        for mask, metrics in metrics_of.items():
-            yield mask, Outcome(metrics, seconds, "flower", session.device)
+        seconds = (time.perf_counter() - began) / len(trials)
+        for trial, metrics in metrics_of.items():
+            yield trial, Outcome(metrics, seconds, "flower", session.device)
 
     def _back(self, session: FlowerSession) -> bool:
         """Whether a client that failed answers again in time, so that another attempt makes sense."""

@@ -11,8 +11,11 @@ from fedvalue.games._base import (
     Reseeded,
     Sharing,
     Staged,
+    Together,
     Traceable,
     client_names,
+    evaluate_trials,
+    takes_claims_of,
 )
 from fedvalue.games._empty import EmptyLike
 from fedvalue.games._federated import FederatedGame
@@ -40,13 +43,16 @@ __all__ = [
     "Sharing",
     "Staged",
     "TableGame",
+    "Together",
     "Traceable",
     "as_game",
     "client_names",
     "completed",
+    "evaluate_trials",
     "lacking",
     "lacks_metric",
     "read_table",
     "refuse_changed",
     "refuse_unrecognised",
+    "takes_claims_of",
 ]

@@ -8,12 +8,13 @@ Where evaluations are noisy they can be repeated: the utility of a coalition is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from fedvalue._checks import expect
+from fedvalue.coalitions import Trial, by_seed
 from fedvalue.errors import GameError
 from fedvalue.outcome import Outcome
-from fedvalue.trainers import Claim
+from fedvalue.trainers import Claim, ClaimTrials, of_seed, takes_claims
 from fedvalue.training import TraceGames
 from fedvalue.yardsticks import Baseline, Empty
 
@@ -29,8 +30,11 @@ __all__ = [
     "Reseeded",
     "Sharing",
     "Staged",
+    "Together",
     "Traceable",
     "client_names",
+    "evaluate_trials",
+    "takes_claims_of",
 ]
 
 
@@ -95,6 +99,18 @@ class Reseeded(Protocol):
 
 
 @runtime_checkable
+class Together(Protocol):
+    """A game that evaluates coalitions with several seeds in one go; others do one seed after the other.
+
+    As with `Sharing`, it evaluates those that `claim` gives back.
+    """
+
+    def evaluate_trials(
+        self, trials: Sequence[Trial], claim: ClaimTrials = list
+    ) -> Iterator[tuple[Trial, Outcome]]: ...
+
+
+@runtime_checkable
 class Recognised(Protocol):
     """A game that can tell whether its id still says what it is."""
 
@@ -153,6 +169,31 @@ class Traceable(Protocol):
     @property
     def averages(self) -> bool: ...
     def trace_games(self, keep: Callable[[int, Outcome], None] | None = None) -> TraceGames: ...
+
+
+def takes_claims_of(game: Game) -> bool:
+    """Whether a game asks before it begins on coalitions."""
+    return isinstance(game, Together) or takes_claims(game.evaluate)
+
+
+def evaluate_trials(
+    game: Game, trials: Sequence[Trial], claim: ClaimTrials = list
+) -> Iterator[tuple[Trial, Outcome]]:
+    """Evaluates with several seeds, in one go if the game can, else one seed after the other.
+
+    A game that asks for no claims is given everything: `claim` is not called then.
+    """
+    if isinstance(game, Together):
+        yield from game.evaluate_trials(trials, claim)
+        return
+    for seed, masks in by_seed(trials).items():
+        found = (
+            cast(Sharing, game).evaluate(masks, seed, of_seed(claim, seed))
+            if takes_claims(game.evaluate)
+            else game.evaluate(masks, seed)
+        )
+        for mask, outcome in found:
+            yield (mask, seed), outcome
 
 
 def client_names(n: int, names: Sequence[str] | None) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from fedvalue._checks import checked_init, expect, whole
 from fedvalue._extras import is_installed
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.games._base import MOST_REPLICATES
 from fedvalue.games._empty import EmptyCoalition, EmptyLike
@@ -17,7 +17,16 @@ from fedvalue.learners.metrics import MetricLike, count_by, measuring
 from fedvalue.outcome import Outcome, empty_rule
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
-from fedvalue.trainers import Claim, LocalTrainer, Sharing, Staged, Trainer, make_trainer, takes_claims
+from fedvalue.trainers import (
+    Claim,
+    ClaimTrials,
+    LocalTrainer,
+    Staged,
+    Trainer,
+    make_trainer,
+    train_trials,
+    with_seed,
+)
 from fedvalue.training import (
     Doubtful,
     Learner,
@@ -192,29 +201,32 @@ class FederatedGame:
 
         Only those that `claim` leaves to this process: asked wave by wave, or at once if the trainer cannot.
         """
-        training = self.training.replicate(replicate)
+        trials = [(mask, replicate) for mask in masks]
+        for (mask, _), outcome in self.evaluate_trials(trials, with_seed(claim, replicate)):
+            yield mask, outcome
+
+    def evaluate_trials(
+        self, trials: Sequence[Trial], claim: ClaimTrials = list
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """The same with several seeds, which the trainer trains in one go if it can."""
+        given = (self.trainer, self.scenario, self._measuring, self.training)
         if (
-            not self._tried
-        ):  # the untrained model costs nothing, and tells whether the user's own metric works
-            for _ in self.trainer.train(self.scenario, self._measuring, training, [0]):
+            not self._tried and trials
+        ):  # the untrained model is free, and tells whether the user's own metric works
+            for _ in train_trials(*given, [(0, trials[0][1])]):
                 self._tried = True
         diverged: list[int] = []
-        given = (self.scenario, self._measuring, training)
-        found = (
-            cast(Sharing, self.trainer).train(*given, masks, claim)
-            if takes_claims(self.trainer.train)
-            else self.trainer.train(*given, claim(masks))
-        )
-        for mask, outcome in found:
+        for (mask, seed), outcome in train_trials(*given, trials, claim):
             if all(math.isfinite(value) for value in outcome.metrics.values()):
-                yield mask, self._empty.added_to(self._drawn(outcome)) if self.is_empty(mask) else outcome
+                outcome = self._empty.added_to(self._drawn(outcome)) if self.is_empty(mask) else outcome
+                yield (mask, seed), outcome
             else:
                 diverged.append(mask)
         if diverged:
             who = members(diverged[0])
             raise UtilityError(
                 f"The training of coalition {who} ({', '.join(self.names[i] for i in who[:8])}) diverged: its "
-                f"model gives numbers that are not finite ({len(diverged)} of {len(masks)} coalitions did). "
+                f"model gives numbers that are not finite ({len(diverged)} of {len(trials)} coalitions did). "
                 "They were not stored; lower the rate (of xgboost: eta, or raise l2) and run again.",
                 who,
             )

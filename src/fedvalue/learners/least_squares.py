@@ -88,9 +88,13 @@ class LeastSquares:
 
 
 class LeastSquaresSession:
-    """See `fedvalue.training._fedavg._session.Session`. Computes in float64 with NumPy, on the CPU."""
+    """See `fedvalue.training._fedavg._session.Session`. Computes in float64 with NumPy, on the CPU.
+
+    Nothing in it is random: all seeds give the same models.
+    """
 
     device = "cpu"
+    reseeds = True
 
     def __init__(
         self, scenario: Scenario, ridge: float, memory: int | None, own_metrics: Mapping[str, Metric]
@@ -129,6 +133,11 @@ class LeastSquaresSession:
         sent = np.zeros((len(owners), self.n), dtype=bool)
         sent[np.arange(len(owners)), np.asarray(owners, dtype=np.intp)] = True
         return sent
+
+    def reseeded(
+        self, stack: Contributors, owners: Sequence[int], seeds: Sequence[int | None], t: int
+    ) -> Contributors:
+        return self.local(stack, owners, t)
 
     def average(self, stack: Contributors, groups: Sequence[int], weights: Sequence[float]) -> Contributors:
         """The statistics of a group are added up; they weigh every client by its data already."""

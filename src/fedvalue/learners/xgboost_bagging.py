@@ -133,6 +133,7 @@ class XGBoostSession:
     """See `fedvalue.training._fedavg._session.Session`. Runs on the CPU, one client's trees on each core."""
 
     device = "cpu"
+    reseeds = True
 
     def __init__(
         self, learner: XGBoostBagging, scenario: Scenario, training: Training, memory: int | None
@@ -165,13 +166,18 @@ class XGBoostSession:
         return [stack[row] for row in rows]
 
     def local(self, stack: list[Ensemble], owners: Sequence[int], t: int) -> list[Ensemble]:
+        return self.reseeded(stack, owners, [None] * len(owners), t)
+
+    def reseeded(
+        self, stack: list[Ensemble], owners: Sequence[int], seeds: Sequence[int | None], t: int
+    ) -> list[Ensemble]:
         """Rows of one client run one after the other: they share its binned features."""
         rows_of: dict[int, list[int]] = {}
         for row, owner in enumerate(owners):
             rows_of.setdefault(owner, []).append(row)
 
         def grow(owner: int) -> list[Piece]:
-            return [self._grow(stack[row], owner, t) for row in rows_of[owner]]
+            return [self._grow(stack[row], owner, seeds[row], t) for row in rows_of[owner]]
 
         grown = list(stack)
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
@@ -221,11 +227,11 @@ class XGBoostSession:
             total += weight * piece.margins(number, x, self.outputs)
         return total
 
-    def _grow(self, ensemble: Ensemble, owner: int, t: int) -> Piece:
+    def _grow(self, ensemble: Ensemble, owner: int, seed: int | None, t: int) -> Piece:
         matrix = self._matrix(owner)
         start = self.margins(ensemble, owner).astype(np.float32)
         matrix.set_base_margin(start if self.outputs > 1 else start[:, 0])
-        rules = {**self.parameters, "seed": self._seed(owner, t)}
+        rules = {**self.parameters, "seed": self._seed(owner, self.seed if seed is None else seed, t)}
         return Piece(self.xgboost.train(rules, matrix, num_boost_round=self.trees))
 
     def _matrix(self, owner: int) -> Any:
@@ -235,10 +241,10 @@ class XGBoostSession:
             self.matrices[owner] = self.xgboost.DMatrix(self.features[owner], label=labels, nthread=1)
         return self.matrices[owner]
 
-    def _seed(self, owner: int, t: int) -> int:
+    def _seed(self, owner: int, seed: int, t: int) -> int:
         """Depends on the client's data and the round, never on the coalition: common random numbers."""
         data = int(self.scenario.clients[owner].fingerprint[:16], 16)
-        return int(np.random.SeedSequence([self.seed, data, t]).generate_state(1)[0] >> 1)
+        return int(np.random.SeedSequence([seed, data, t]).generate_state(1)[0] >> 1)
 
 
 # One thread per training: sums are then added in the same order on every machine.

@@ -1,35 +1,35 @@
-"""The ledger of a run: asks each coalition once, from memory first, then the store, then the game."""
+"""The ledger of a run: asks for each trial once, from memory first, then the store, then the game."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._text import plural
-from fedvalue.coalitions import Trial, members
+from fedvalue.coalitions import Trial, by_seed, members
 from fedvalue.errors import StoreError, UtilityError
 from fedvalue.games import (
     Game,
     Grounded,
-    Sharing,
     Staged,
     TableGame,
     completed,
+    evaluate_trials,
     lacking,
     lacks_metric,
     refuse_changed,
     refuse_unrecognised,
+    takes_claims_of,
 )
 from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.run._shift import Shift
 from fedvalue.store import Claiming, Store, register
-from fedvalue.trainers import takes_claims
 from fedvalue.yardsticks import Empty
 
 __all__ = ["Ledger"]
@@ -48,9 +48,9 @@ class Ledger:
         self.observers = observers or Observers(())
         if isinstance(game, Staged):
             game.follow(self.observers.on_stage)
-        # By replicate; a method that trains with several seeds has them as further ones.
-        self.known: list[dict[int, float]] = [{} for _ in range(game.replicates)]
-        self.fresh: list[set[int]] = [set() for _ in range(game.replicates)]
+        # By the number of the seed: a replicate of the game, or one of those that a method trains with.
+        self.known: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        self.fresh: defaultdict[int, set[int]] = defaultdict(set)
         self.took: dict[int, float] = {}
         self.check_seconds = 0.0  # that it took to see whether the game is still the same
         self.grounded = game if isinstance(game, Grounded) else None
@@ -71,39 +71,38 @@ class Ledger:
         """Makes sure that everything asked is known, evaluating in one batch what is not."""
         if self.table is not None:
             return
-        asked = list(dict.fromkeys(mask for ask in asks for mask in ask))
-        for replicate in range(self.game.replicates):
-            self._learn(asked, replicate, self.game.replicates - replicate - 1)
+        asked = dict.fromkeys(mask for ask in asks for mask in ask)
+        self._learn([(mask, replicate) for replicate in range(self.game.replicates) for mask in asked])
 
     def learn_trials(self, trials: Sequence[Trial]) -> NDArray[np.float64]:
-        """The utilities of trainings with several seeds, in their order, evaluating seed by seed what is not known."""
-        of_seed: dict[int, list[int]] = {}
-        for mask, seed in dict.fromkeys(trials):
-            of_seed.setdefault(seed, []).append(mask)
-        while len(self.known) <= max(of_seed, default=0):
-            self.known.append({})
-            self.fresh.append(set())
-        for seed, masks in of_seed.items():
-            self._learn(masks, seed)
+        """The utilities of trainings with several seeds, in their order, evaluating in one batch what is not known."""
+        self._learn(list(dict.fromkeys(trials)))
         return np.array([self.known[seed][mask] for mask, seed in trials])
 
-    def _learn(self, asked: Sequence[int], replicate: int, rounds_left: int = 0) -> None:
-        """Makes sure that these are known in one replicate; as many follow in each of the rounds that are left."""
-        known = self.known[replicate]
-        missing = [mask for mask in asked if mask not in known]
-        total = sum(map(len, self.known)) + len(missing) * (1 + rounds_left)
-        incomplete: dict[int, Outcome] = {}
+    def _learn(self, asked: Sequence[Trial]) -> None:
+        missing = self._unknown(asked)
+        incomplete: dict[Trial, Outcome] = {}
         if self.store is not None and missing:
-            stored = self.store.read(self.game.id, missing, replicate)
-            incomplete = lacking(self.game, stored)
-            for mask, outcome in stored.items():
-                if mask not in incomplete:
-                    self._remember(mask, outcome, replicate)
-                    self._tell(mask, outcome, replicate, total, reused=True)
-            missing = [mask for mask in missing if mask not in known]
+            total = self._count + len(missing)
+            for seed, masks in by_seed(missing).items():
+                stored = self.store.read(self.game.id, masks, seed)
+                lacks = lacking(self.game, stored)
+                incomplete |= {(mask, seed): outcome for mask, outcome in lacks.items()}
+                for mask, outcome in stored.items():
+                    if mask not in lacks:
+                        self._remember((mask, seed), outcome)
+                        self._tell((mask, seed), outcome, total, reused=True)
+            missing = self._unknown(missing)
         if missing:
-            done = sum(map(len, self.known))
-            self._evaluate(missing, replicate, incomplete, done + len(missing) * (1 + rounds_left))
+            self._evaluate(missing, incomplete, self._count + len(missing))
+
+    def _unknown(self, trials: Iterable[Trial]) -> list[Trial]:
+        return [(mask, seed) for mask, seed in trials if mask not in self.known[seed]]
+
+    @property
+    def _count(self) -> int:
+        """How many trials are known."""
+        return sum(map(len, self.known.values()))
 
     def utilities(self, ask: Sequence[int]) -> NDArray[np.float64]:
         """The utilities in the order of the ask: means where evaluations are repeated."""
@@ -160,7 +159,7 @@ class Ledger:
 
     @property
     def _replicates(self) -> list[dict[int, float]]:
-        return self.known[: self.game.replicates]
+        return [self.known[replicate] for replicate in range(self.game.replicates)]
 
     def trained_trials(self, trials: Collection[Trial]) -> int:
         """How many of these trainings were made in this run."""
@@ -170,9 +169,10 @@ class Ledger:
         """How many evaluations of these coalitions were made in this run; a table is looked up each time."""
         if self.table is not None:
             return len(asked)
+        fresh = [self.fresh[replicate] for replicate in range(self.game.replicates)]
         if isinstance(asked, range):
-            return sum(map(len, self.fresh[: self.game.replicates]))
-        return sum(len(fresh.intersection(asked)) for fresh in self.fresh[: self.game.replicates])
+            return sum(map(len, fresh))
+        return sum(len(evaluated.intersection(asked)) for evaluated in fresh)
 
     def best(self) -> tuple[int, float, int] | None:
         """The coalition with the highest utility that is known, what it is, and of how many; v(∅) is not among them."""
@@ -209,115 +209,108 @@ class Ledger:
                 )
             outcome = outcome if lacks_metric(self.game, mask, stored) else stored
         if mask not in self.known[0]:
-            self._remember(mask, outcome, 0)
+            self._remember((mask, 0), outcome)
             self.fresh[0].add(mask)
-            done = sum(map(len, self.known))
-            self._tell(mask, outcome, 0, done, reused=False)
+            self._tell((mask, 0), outcome, self._count, reused=False)
 
     def seconds(self, ask: Collection[int]) -> float:
         """What evaluating these took, now or when they were stored."""
         return sum(self.took[mask] for mask in ask) if self.took else 0.0
 
-    def _evaluate(
-        self, missing: list[int], replicate: int, incomplete: Mapping[int, Outcome], total: int
-    ) -> None:
+    def _evaluate(self, missing: list[Trial], incomplete: Mapping[Trial, Outcome], total: int) -> None:
         """Evaluates and stores; what is in the store, but incomplete, must come to the same again."""
-        self.observers.on_ask(sum(map(len, self.known)), total)
-        if isinstance(self.store, Claiming) and takes_claims(self.game.evaluate):
-            self._share(missing, replicate, incomplete, total)
+        self.observers.on_ask(self._count, total)
+        if isinstance(self.store, Claiming) and takes_claims_of(self.game):
+            self._share(missing, incomplete, total)
         else:
-            outcomes = self.game.evaluate(missing, replicate)
-            self._take_in(outcomes, missing, replicate, incomplete, total)
+            self._take_in(evaluate_trials(self.game, missing), missing, incomplete, total)
 
-    def _share(
-        self, missing: list[int], replicate: int, incomplete: Mapping[int, Outcome], total: int
-    ) -> None:
+    def _share(self, missing: list[Trial], incomplete: Mapping[Trial, Outcome], total: int) -> None:
         """Evaluates what no other process is at, and waits for what others are at, or takes over from them."""
-        store, game = self.store, cast(Sharing, self.game)
+        store = self.store
         assert store is not None
         assert isinstance(store, Claiming)
         with Shift(store) as shift:
-            mine: list[int] = []
+            mine: list[Trial] = []
 
-            def claim(masks: Sequence[int]) -> list[int]:
-                free = shift.claim(self.game.id, masks, replicate)
+            def claim(trials: Sequence[Trial]) -> list[Trial]:
+                free = shift.claim(self.game.id, trials)
                 read(free)  # it may have been finished since this run looked
-                left = [mask for mask in free if mask not in self.known[replicate]]
+                left = self._unknown(free)
                 mine.extend(left)
                 return left
 
-            def read(masks: Sequence[int]) -> None:
-                for mask, outcome in store.read(self.game.id, masks, replicate).items():
-                    if not lacks_metric(self.game, mask, outcome):
-                        self._remember(mask, outcome, replicate)
-                        self._tell(mask, outcome, replicate, total, reused=True)
-                        shift.moved()
+            def read(trials: Sequence[Trial]) -> None:
+                for seed, masks in by_seed(trials).items():
+                    for mask, outcome in store.read(self.game.id, masks, seed).items():
+                        if not lacks_metric(self.game, mask, outcome):
+                            self._remember((mask, seed), outcome)
+                            self._tell((mask, seed), outcome, total, reused=True)
+                            shift.moved()
 
-            outcomes = game.evaluate(missing, replicate, claim)
-            self._take_in(outcomes, mine, replicate, incomplete, total, shift)
-            while left := [mask for mask in missing if mask not in self.known[replicate]]:
+            self._take_in(evaluate_trials(self.game, missing, claim), mine, incomplete, total, shift)
+            while left := self._unknown(missing):
                 read(left)
                 mine.clear()
-                left = claim([mask for mask in left if mask not in self.known[replicate]])
+                left = claim(self._unknown(left))
                 if left:
-                    outcomes = game.evaluate(left, replicate)
-                    self._take_in(outcomes, left, replicate, incomplete, total, shift)
-                elif elsewhere := sum(mask not in self.known[replicate] for mask in missing):
+                    self._take_in(evaluate_trials(self.game, left), left, incomplete, total, shift)
+                elif elsewhere := len(self._unknown(missing)):
                     coalitions = plural(elsewhere, "coalition")
                     self.observers.on_stage(f"waiting for {coalitions} that another process is at")
                     shift.wait()
 
     def _take_in(
         self,
-        outcomes: Iterator[tuple[int, Outcome]],
-        asked: Sequence[int],
-        replicate: int,
-        incomplete: Mapping[int, Outcome],
+        outcomes: Iterator[tuple[Trial, Outcome]],
+        asked: Sequence[Trial],
+        incomplete: Mapping[Trial, Outcome],
         total: int,
         shift: Shift | None = None,
     ) -> None:
         """Keeps outcomes as they come; all that were asked for must."""
-        known = self.known[replicate]
-        unwritten: list[tuple[int, Outcome]] = []
+        unwritten: list[tuple[Trial, Outcome]] = []
         written = time.monotonic()
         try:
-            for mask, outcome in outcomes:
+            for (mask, seed), outcome in outcomes:
+                trial = mask, seed
                 if shift is not None:
                     shift.moved()
-                if mask in incomplete:
-                    outcome = completed(self.game, mask, incomplete[mask], outcome)
-                self._remember(mask, outcome, replicate)
-                self.fresh[replicate].add(mask)
-                unwritten.append((mask, outcome))
+                if trial in incomplete:
+                    outcome = completed(self.game, mask, incomplete[trial], outcome)
+                self._remember(trial, outcome)
+                self.fresh[seed].add(mask)
+                unwritten.append((trial, outcome))
                 waited = time.monotonic() - written
                 due = outcome.seconds >= _DEAR_SECONDS or waited >= _COMMIT_SECONDS
                 if self.store is not None and due and waited >= _CHECKED_EVERY * self.check_seconds:
-                    self._write(unwritten, replicate)
+                    self._write(unwritten)
                     unwritten, written = [], time.monotonic()
-                self._tell(mask, outcome, replicate, total, reused=False)
+                self._tell(trial, outcome, total, reused=False)
         finally:  # also when a coalition fails or the user interrupts: nothing finished is lost
             try:
                 if self.store is not None and unwritten:
-                    self._write(unwritten, replicate)
+                    self._write(unwritten)
             finally:
                 if isinstance(outcomes, Generator):
                     outcomes.close()  # ends worker processes now, not when the generator is collected
-        lost = [mask for mask in asked if mask not in known]
+        lost = self._unknown(asked)
         if lost:
-            raise UtilityError(
-                f"The game returned nothing for {len(lost)} coalitions, the first {members(lost[0])}.",
-                members(lost[0]),
-            )
+            who = members(lost[0][0])
+            raise UtilityError(f"The game returned nothing for {len(lost)} coalitions, the first {who}.", who)
 
-    def _write(self, outcomes: list[tuple[int, Outcome]], replicate: int) -> None:
+    def _write(self, outcomes: list[tuple[Trial, Outcome]]) -> None:
         """Stores outcomes, once it is sure that they are those of the game as its id says."""
         assert self.store is not None
         began = time.monotonic()
         refuse_changed(self.game)
         self.check_seconds = time.monotonic() - began
-        self.store.append(self.game.id, outcomes, replicate)
+        found = dict(outcomes)
+        for seed, masks in by_seed(found).items():
+            self.store.append(self.game.id, [(mask, found[mask, seed]) for mask in masks], seed)
 
-    def _remember(self, mask: int, outcome: Outcome, replicate: int) -> None:
+    def _remember(self, trial: Trial, outcome: Outcome) -> None:
+        mask, seed = trial
         utility = self.game.utility(outcome)
         if not abs(utility) <= LARGEST:
             raise UtilityError(
@@ -326,7 +319,7 @@ class Ledger:
                 members(mask),
             )
         self._note_empty(mask, outcome)
-        self.known[replicate][mask] = float(utility)
+        self.known[seed][mask] = float(utility)
         self.took[mask] = self.took.get(mask, 0.0) + outcome.seconds
 
     def _is_empty(self, mask: int) -> bool:
@@ -337,10 +330,11 @@ class Ledger:
         if mask == 0 and self.grounded is not None and self.grounded.is_empty(0):
             self.empty = self.grounded.empty_of(outcome)
 
-    def _tell(self, mask: int, outcome: Outcome, replicate: int, total: int, *, reused: bool) -> None:
+    def _tell(self, trial: Trial, outcome: Outcome, total: int, *, reused: bool) -> None:
         if self.observers.want_outcomes:
-            utility, done = self.known[replicate][mask], sum(map(len, self.known))
+            mask, seed = trial
             shown = outcome._replace(
                 metrics=dict(outcome.metrics)
             )  # what an observer does to it stays with it
-            self.observers.on_outcome(Evaluation(mask, replicate, utility, shown, reused, done, total))
+            known = self.known[seed][mask], shown, reused, self._count, total
+            self.observers.on_outcome(Evaluation(mask, seed, *known))

@@ -8,6 +8,7 @@ from contextlib import suppress
 from threading import Event, Thread
 from types import TracebackType
 
+from fedvalue.coalitions import Trial, by_seed
 from fedvalue.errors import StoreError
 from fedvalue.store import Claiming, new_owner
 
@@ -51,9 +52,13 @@ class Shift:
             with suppress(StoreError):
                 self.store.release(self.owner)
 
-    def claim(self, game_id: str, masks: Sequence[int], replicate: int) -> Sequence[int]:
-        """Those of the coalitions that are left to this run."""
-        mine = self.store.claim(game_id, masks, replicate, self.owner, _CLAIM_SECONDS)
+    def claim(self, game_id: str, trials: Sequence[Trial]) -> list[Trial]:
+        """Those of the trials that are left to this run."""
+        mine = [
+            (mask, seed)
+            for seed, masks in by_seed(trials).items()
+            for mask in self.store.claim(game_id, masks, seed, self.owner, _CLAIM_SECONDS)
+        ]
         self.moved()
         return mine
 

@@ -9,23 +9,41 @@ from typing import Any, cast
 
 from fedvalue._checks import did_you_mean
 from fedvalue.errors import InputError
-from fedvalue.trainers._base import Claim, Closing, Located, Sharing, Staged, Trainer, takes_claims
+from fedvalue.trainers._base import (
+    Claim,
+    ClaimTrials,
+    Closing,
+    Located,
+    Reseeding,
+    Sharing,
+    Staged,
+    Trainer,
+    of_seed,
+    takes_claims,
+    train_trials,
+    with_seed,
+)
 from fedvalue.trainers._local import LocalTrainer, choose_device
 from fedvalue.trainers._speed import seconds_per_pass
 
 __all__ = [
     "TRAINERS",
     "Claim",
+    "ClaimTrials",
     "Closing",
     "LocalTrainer",
     "Located",
+    "Reseeding",
     "Sharing",
     "Staged",
     "Trainer",
     "choose_device",
     "make_trainer",
+    "of_seed",
     "seconds_per_pass",
     "takes_claims",
+    "train_trials",
+    "with_seed",
 ]
 
 TRAINERS: dict[str, str] = {

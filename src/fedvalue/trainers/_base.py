@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
+from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.training import Learner, Trace, Training
 
-__all__ = ["Claim", "Closing", "Located", "Sharing", "Staged", "Trainer", "takes_claims"]
+__all__ = [
+    "Claim",
+    "ClaimTrials",
+    "Closing",
+    "Located",
+    "Reseeding",
+    "Sharing",
+    "Staged",
+    "Trainer",
+    "of_seed",
+    "takes_claims",
+    "train_trials",
+    "with_seed",
+]
 
 Claim: TypeAlias = Callable[[Sequence[int]], Sequence[int]]
 """Of coalitions that are to be begun, those that no other process is at: they are left to this one."""
+
+ClaimTrials: TypeAlias = Callable[[Sequence[Trial]], Sequence[Trial]]
+"""The same for trials."""
 
 
 class Trainer(Protocol):
@@ -43,6 +60,23 @@ class Sharing(Protocol):
 
 
 @runtime_checkable
+class Reseeding(Protocol):
+    """A trainer that trains with several seeds in one go; others are called for one seed after the other.
+
+    The seed with the number k is that of `training.replicate(k)`, and so is what becomes of the trial.
+    """
+
+    def train_trials(
+        self,
+        scenario: Scenario,
+        learner: Learner,
+        training: Training,
+        trials: Sequence[Trial],
+        claim: ClaimTrials = list,
+    ) -> Iterator[tuple[Trial, Outcome]]: ...
+
+
+@runtime_checkable
 class Staged(Protocol):
     """A trainer that says what it is doing between two finished coalitions, to whoever sets `stage`."""
 
@@ -64,6 +98,46 @@ class Located(Protocol):
 
     @property
     def where(self) -> str: ...
+
+
+def train_trials(
+    trainer: Trainer,
+    scenario: Scenario,
+    learner: Learner,
+    training: Training,
+    trials: Sequence[Trial],
+    claim: ClaimTrials = list,
+) -> Iterator[tuple[Trial, Outcome]]:
+    """Has any trainer train with several seeds: in one go if it can, else one seed after the other.
+
+    `claim` is asked by a trainer that does so, and otherwise before each seed.
+    """
+    if isinstance(trainer, Reseeding) and any(seed for _, seed in trials):
+        yield from trainer.train_trials(scenario, learner, training, trials, claim)
+        return
+    for seed, masks in by_seed(trials).items():
+        rules, claim_masks = training.replicate(seed), of_seed(claim, seed)
+        found = (
+            cast(Sharing, trainer).train(scenario, learner, rules, masks, claim_masks)
+            if takes_claims(trainer.train)
+            else trainer.train(scenario, learner, rules, claim_masks(masks))
+        )
+        for mask, outcome in found:
+            yield (mask, seed), outcome
+
+
+def of_seed(claim: ClaimTrials, seed: int) -> Claim:
+    """The claim for coalitions that are trained with one seed.
+
+    >>> of_seed(lambda trials: trials[1:], 3)([0b01, 0b10])
+    [2]
+    """
+    return lambda masks: [mask for mask, _ in claim([(mask, seed) for mask in masks])]
+
+
+def with_seed(claim: Claim, seed: int) -> ClaimTrials:
+    """The other way round: the claim for trials that all have one seed."""
+    return lambda trials: [(mask, seed) for mask in claim([mask for mask, _ in trials])]
 
 
 def takes_claims(method: Callable[..., object]) -> bool:

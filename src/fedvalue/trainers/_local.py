@@ -1,32 +1,34 @@
-"""Training in this process: the coalitions of a wave advance together, wave after wave."""
+"""Training in this process: the trials of a wave advance together, wave after wave."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import cast
 
 from fedvalue._checks import positive, whole
 from fedvalue._extras import is_installed
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.learners.metrics import measuring
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
-from fedvalue.trainers._base import Claim
+from fedvalue.trainers._base import Claim, ClaimTrials, with_seed
 from fedvalue.training import (
     CHECKPOINT_SECONDS,
     AveragingSession,
+    Begun,
     Learner,
     Pace,
     Ruled,
+    Seeds,
     Session,
     Stack,
     Trace,
     Training,
-    canonical_masks,
+    canonical_trials,
     first_passes,
     first_round,
     later_rounds,
@@ -36,6 +38,7 @@ from fedvalue.training import (
     not_measured,
     passes_of,
     recorded_rounds,
+    side_by_side,
     waves,
 )
 
@@ -44,24 +47,29 @@ __all__ = ["LocalTrainer", "choose_device", "make_one_step"]
 
 @dataclass
 class _Open:
-    """A session at work, and the first round of its clients: row `rows[i]` of `first` belongs to client i."""
+    """A session at work, and the first round of its clients: row `rows[i, k]` of `first` belongs to client i and seed k."""
 
     key: tuple[object, ...]
     session: Session
     pace: Pace
     first: Stack = None
-    rows: dict[int, int] = field(default_factory=dict)
+    rows: dict[Begun, int] = field(default_factory=dict)
+    seeds: dict[int, int | None] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
-    def train_first(self, clients: Sequence[int]) -> tuple[Stack, dict[int, int], float]:
-        """The first local trainings of these clients and perhaps others, and the seconds that they took just now."""
+    def train_first(self, begun: Collection[Begun], seeds: Seeds) -> tuple[Stack, dict[Begun, int], float]:
+        """These first local trainings and perhaps others, and the seconds that they took just now."""
         with self.lock:
             began = time.perf_counter()
-            if set(clients) <= self.rows.keys():
+            if set(begun) <= self.rows.keys():
                 return self.first, self.rows, 0.0
-            all_clients = sorted({*clients, *self.rows})
-            self.first = first_round(self.session, all_clients)
-            self.rows = {client: row for row, client in enumerate(all_clients)}
+            self.seeds |= seeds
+            wanted = {*begun, *self.rows}
+            if len(wanted) > self.session.rows:  # older ones leave, for they would fill the memory
+                wanted = set(begun)
+            in_order = sorted(wanted, key=lambda start: start[::-1])
+            self.first = first_round(self.session, in_order, self.seeds)
+            self.rows = {start: row for row, start in enumerate(in_order)}
             return self.first, self.rows, time.perf_counter() - began
 
 
@@ -103,37 +111,71 @@ class LocalTrainer:
         `claim` is asked before each wave which of its coalitions are left to this process. A model that cannot be
         measured, by a metric of the user's own, is complained about when the others are done.
         """
+        trials = [(mask, 0) for mask in masks]
+        for (mask, _), outcome in self.train_trials(scenario, learner, training, trials, with_seed(claim, 0)):
+            yield mask, outcome
+
+    def train_trials(
+        self,
+        scenario: Scenario,
+        learner: Learner,
+        training: Training,
+        trials: Sequence[Trial],
+        claim: ClaimTrials = list,
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """The same with several seeds, side by side where the learner's sessions can do that."""
         self._warm_up(scenario, learner, training)
+        asked = canonical_trials(scenario, trials)
+        failed: dict[Trial, UtilityError] = {}
+        session = self._opened(scenario, learner, training).session
+        for rules, seeds in side_by_side(session, training, list(asked)):
+            some = {trial: same for trial, same in asked.items() if trial[1] in seeds}
+            yield from self._trained(scenario, learner, rules, some, seeds, claim, failed)
+        if failed:
+            raise not_measured(scenario, failed)
+
+    def _trained(
+        self,
+        scenario: Scenario,
+        learner: Learner,
+        training: Training,
+        asked: Mapping[Trial, list[Trial]],
+        seeds: Seeds,
+        claim: ClaimTrials,
+        failed: dict[Trial, UtilityError],
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """Trials with the given seeds in one session, and those that are the same training."""
         began = time.perf_counter()
         opened = self._opened(scenario, learner, training)
         session, pace = opened.session, opened.pace
-        canonical = canonical_masks(scenario, masks)
-        asked: dict[int, list[int]] = {}
-        for mask, trained in canonical.items():
-            asked.setdefault(trained, []).append(mask)
-        failed: dict[int, UtilityError] = {}
-        if 0 in asked and (untrained := claim(asked[0])):
-            yield from _outcomes(session, measured_untrained(session), {0: list(untrained)}, began, failed)
-            began = time.perf_counter()
-        work = passes_of(scenario, training, [mask for mask in asked if mask])
-        clients = sorted({i for mask in work for i in members(mask)})
-        first, rows, seconds = opened.train_first(clients)
+        for number, seed in seeds.items():
+            if (0, number) in asked and (untrained := claim(asked[0, number])):
+                found, reasons = measured_untrained(session, seed=seed)
+                result = (
+                    {(mask, number): metrics for mask, metrics in found.items()},
+                    {(mask, number): reason for mask, reason in reasons.items()},
+                )
+                yield from _outcomes(session, result, {(0, number): list(untrained)}, began, failed)
+                began = time.perf_counter()
+        passes = passes_of(scenario, training, {mask for mask, _ in asked})
+        work = {trial: passes[trial[0]] for trial in asked if trial[0]}
+        begun = {(i, number) for mask, number in work for i in members(mask)}
+        first, rows, seconds = opened.train_first(begun, seeds)
         if seconds:
-            pace.took(first_passes(scenario, training, rows), seconds)
+            pace.took(first_passes(scenario, training, [client for client, _ in rows]), seconds)
+        stands_for = {same: trial for trial, all_same in asked.items() for same in all_same}
         for planned in waves(list(work), session.rows, work, pace.share):
-            left: dict[int, list[int]] = {}
-            for claimed in claim([same for mask in planned for same in asked[mask]]):
-                left.setdefault(canonical[claimed], []).append(claimed)
-            wave = [mask for mask in planned if mask in left]
+            left: dict[Trial, list[Trial]] = {}
+            for claimed in claim([same for trial in planned for same in asked[trial]]):
+                left.setdefault(stands_for[claimed], []).append(claimed)
+            wave = [trial for trial in planned if trial in left]
             if not wave:  # another process is at all of them
                 continue
-            models = later_rounds(session, scenario, training.rounds, wave, first, rows, self.stage)
+            models = later_rounds(session, scenario, training.rounds, wave, first, rows, seeds, self.stage)
             outcomes = list(_outcomes(session, measured(session, models, wave), left, began, failed))
-            pace.took(sum(work[mask] for mask in wave), time.perf_counter() - began - seconds, wave=True)
+            pace.took(sum(work[trial] for trial in wave), time.perf_counter() - began - seconds, wave=True)
             yield from outcomes
             began, seconds = time.perf_counter(), 0.0
-        if failed:
-            raise not_measured(scenario, failed)
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
         """Records the run of all clients that have data."""
@@ -205,14 +247,14 @@ def _devices() -> dict[str, int]:
 
 def _outcomes(
     session: Session,
-    result: tuple[dict[int, dict[str, float]], dict[int, UtilityError]],
-    asked: dict[int, list[int]],
+    result: tuple[Mapping[Trial, dict[str, float]], Mapping[Trial, UtilityError]],
+    asked: Mapping[Trial, list[Trial]],
     began: float,
-    failed: dict[int, UtilityError],
-) -> Iterator[tuple[int, Outcome]]:
+    failed: dict[Trial, UtilityError],
+) -> Iterator[tuple[Trial, Outcome]]:
     found, reasons = result
-    failed |= {same: reason for mask, reason in reasons.items() for same in asked[mask]}
+    failed |= {same: reason for trial, reason in reasons.items() for same in asked[trial]}
     seconds = (time.perf_counter() - began) / (len(found) + len(reasons))
-    for mask, metrics in found.items():
-        for same in asked[mask]:
-            yield same, Outcome(metrics, seconds / len(asked[mask]), "local", session.device)
+    for trial, metrics in found.items():
+        for same in asked[trial]:
+            yield same, Outcome(metrics, seconds / len(asked[trial]), "local", session.device)

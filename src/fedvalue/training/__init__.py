@@ -3,8 +3,17 @@
 What a model must be able to do to be trained so is the contract `Session`; learners fulfil it.
 """
 
-from fedvalue.training._cost import Work, first_passes, passes_of, seconds_per_pass_of, work_of, work_of_all
+from fedvalue.training._cost import (
+    Work,
+    first_passes,
+    passes_of,
+    seconds_per_pass_of,
+    work_of,
+    work_of_all,
+    work_of_trials,
+)
 from fedvalue.training._fedavg import (
+    Begun,
     canonical_masks,
     data_weights,
     first_round,
@@ -13,11 +22,13 @@ from fedvalue.training._fedavg import (
 )
 from fedvalue.training._measure import UNTRAINED_MODELS, measured, measured_untrained, not_measured
 from fedvalue.training._rules import Training
+from fedvalue.training._seeds import Seeds, canonical_trials, reseeds, side_by_side
 from fedvalue.training._session import (
     AveragingSession,
     Doubtful,
     Drawing,
     Learner,
+    Reseeding,
     Ruled,
     Session,
     Stack,
@@ -32,11 +43,14 @@ __all__ = [
     "CHECKPOINT_SECONDS",
     "UNTRAINED_MODELS",
     "AveragingSession",
+    "Begun",
     "Doubtful",
     "Drawing",
     "Learner",
     "Pace",
+    "Reseeding",
     "Ruled",
+    "Seeds",
     "Session",
     "Stack",
     "StartingLearner",
@@ -46,6 +60,7 @@ __all__ = [
     "Weighed",
     "Work",
     "canonical_masks",
+    "canonical_trials",
     "data_weights",
     "first_passes",
     "first_round",
@@ -56,9 +71,12 @@ __all__ = [
     "not_measured",
     "passes_of",
     "recorded_rounds",
+    "reseeds",
     "seconds_per_pass_of",
+    "side_by_side",
     "usual_training",
     "waves",
     "work_of",
     "work_of_all",
+    "work_of_trials",
 ]

@@ -4,23 +4,25 @@ All coalitions of a wave advance together, round by round. Every coalition start
 model, and a client's minibatch order in a round depends on its data alone, whatever the coalition: v(S∪i)
 and v(S) share their random numbers, so that their difference loses most of its noise. Round 1 starts from
 the same model everywhere, so a client's first local training is one training, shared by all coalitions.
+
+All that holds for one seed. Trials of several seeds advance together as well, each from the model of its seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, cast
 
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.scenarios import Scenario
-from fedvalue.training._session import Session, Stack
+from fedvalue.training._session import Drawing, Reseeding, Session, Stack
 
-__all__ = [
-    "canonical_masks",
-    "data_weights",
-    "first_round",
-    "later_rounds",
-    "recorded_rounds",
-]
+__all__ = ["Begun", "canonical_masks", "data_weights", "first_round", "later_rounds", "recorded_rounds"]
+
+_ONE_SEED: Mapping[int, int | None] = {0: None}
+
+Begun: TypeAlias = tuple[int, int]
+"""A first local training: the client, and the number of the seed."""
 
 
 def canonical_masks(scenario: Scenario, masks: Sequence[int]) -> dict[int, int]:
@@ -49,36 +51,60 @@ def data_weights(scenario: Scenario, coalitions: Sequence[tuple[int, ...]]) -> l
     return [sizes[i] / total for clients, total in zip(coalitions, totals, strict=True) for i in clients]
 
 
-def first_round(session: Session, clients: Sequence[int]) -> Stack:
-    """One local training per client, from the initial model: row r belongs to clients[r]."""
-    initial = session.initial()
-    return session.local(session.take(initial, [0] * len(clients)), clients, 1)
+def first_round(
+    session: Session, begun: Sequence[Begun], seeds: Mapping[int, int | None] = _ONE_SEED
+) -> Stack:
+    """One local training per client and seed, from the initial model of the seed: row r is begun[r].
+
+    `seeds` are by their numbers; None is that of the session's rules.
+    """
+    numbers = list(dict.fromkeys(number for _, number in begun))
+    initial = _initial(session, [seeds[number] for number in numbers])
+    start = session.take(initial, [numbers.index(number) for _, number in begun])
+    return _local(session, start, [client for client, _ in begun], [seeds[number] for _, number in begun], 1)
 
 
 def later_rounds(
     session: Session,
     scenario: Scenario,
     rounds: int,
-    wave: Sequence[int],
+    wave: Sequence[Trial],
     first: Stack,
-    row_of_client: dict[int, int],
+    rows: Mapping[Begun, int],
+    seeds: Mapping[int, int | None] = _ONE_SEED,
     stage: Callable[[str], None] = lambda text: None,
 ) -> Stack:
-    """The final models of the wave's coalitions, whose round-1 local models are rows of `first`.
+    """The final models of the wave's trials, whose round-1 local models are the given rows of `first`.
 
     `stage` is told which round begins.
     """
-    coalitions = [members(mask) for mask in wave]
-    owners = [i for clients in coalitions for i in clients]
-    coalition_of_row = [c for c, clients in enumerate(coalitions) for _ in clients]
+    coalitions = [members(mask) for mask, _ in wave]
+    begun = [(i, number) for clients, (_, number) in zip(coalitions, wave, strict=True) for i in clients]
+    owners, of_rows = [i for i, _ in begun], [seeds[number] for _, number in begun]
+    trial_of_row = [c for c, clients in enumerate(coalitions) for _ in clients]
     weights = data_weights(scenario, coalitions)
-    local = session.take(first, [row_of_client[i] for i in owners])
-    models = session.average(local, coalition_of_row, weights)
+    local = session.take(first, [rows[start] for start in begun])
+    models = session.average(local, trial_of_row, weights)
     for t in range(2, rounds + 1):
         stage(f"round {t}/{rounds}")
-        local = session.local(session.take(models, coalition_of_row), owners, t)
-        models = session.average(local, coalition_of_row, weights)
+        local = _local(session, session.take(models, trial_of_row), owners, of_rows, t)
+        models = session.average(local, trial_of_row, weights)
     return models
+
+
+def _initial(session: Session, seeds: Sequence[int | None]) -> Stack:
+    """A row for every seed; the same in each where models do not begin at random."""
+    if isinstance(session, Drawing) and any(seed is not None for seed in seeds):
+        return session.drawn(seeds)
+    return session.take(session.initial(), [0] * len(seeds))
+
+
+def _local(
+    session: Session, stack: Stack, owners: Sequence[int], seeds: Sequence[int | None], t: int
+) -> Stack:
+    if all(seed is None for seed in seeds):  # which every session can do
+        return session.local(stack, owners, t)
+    return cast(Reseeding, session).reseeded(stack, owners, seeds, t)
 
 
 def recorded_rounds(

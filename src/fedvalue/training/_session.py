@@ -17,6 +17,7 @@ __all__ = [
     "Drawing",
     "Guessing",
     "Learner",
+    "Reseeding",
     "Ruled",
     "Session",
     "Stack",
@@ -97,6 +98,24 @@ class Drawing(Protocol):
 
     def drawn(self, seeds: Sequence[int | None]) -> Stack:
         """Untrained models, a row for each seed; None is the one that every coalition starts from."""
+        ...
+
+
+@runtime_checkable
+class Reseeding(Protocol):
+    """A session that can train rows with several seeds side by side; `reseeds`: whether it really can.
+
+    Where models begin at random, it is a `Drawing` one as well.
+    """
+
+    @property
+    def reseeds(self) -> bool: ...
+
+    def reseeded(self, stack: Stack, owners: Sequence[int], seeds: Sequence[int | None], t: int) -> Stack:
+        """As `local`, every row with the random numbers of its seed; None is the seed of the session's rules.
+
+        A row becomes what it would become in a session whose rules have this seed.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""Which coalitions are trained together: as many as fit into memory, and into the time after which work is stored.
+"""Which trials are trained together: as many as fit into memory, and into the time after which work is stored.
 
 A wave is stored when it is over, so a killed process loses at most one. How long a unit of work takes is not known
 before some of it is done: the first round tells, and then every wave. Waves begin short and grow to their bound:
@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from fedvalue.coalitions import Trial
 
 __all__ = ["CHECKPOINT_SECONDS", "Pace", "waves"]
 
@@ -56,32 +58,34 @@ class Pace:
 
 
 def waves(
-    coalitions: Sequence[int],
+    trials: Sequence[Trial],
     rows: int,
-    work: Mapping[int, float] | None = None,
+    work: Mapping[Trial, float] | None = None,
     share: Callable[[], float] = lambda: math.inf,
-) -> Iterator[list[int]]:
-    """Coalitions in the groups in which they are trained: about `rows` local trainings in each.
+) -> Iterator[list[Trial]]:
+    """Trials in the groups in which they are trained: about `rows` local trainings in each.
 
-    `share` is asked before each how much `work` it may hold. One coalition is always a wave.
+    Those of one seed follow each other: rows of one client share its samples only if they see them in the same order.
+    `share` is asked before each group how much `work` it may hold. One trial is always a wave.
 
-    >>> list(waves([0b111, 0b001, 0b011, 0b010], rows=3))
-    [[1, 2], [3], [7]]
+    >>> list(waves([(0b111, 0), (0b001, 1), (0b001, 0), (0b010, 0)], rows=3))
+    [[(1, 0), (2, 0)], [(7, 0)], [(1, 1)]]
     """
-    weights = work or dict.fromkeys(coalitions, 0.0)
-    waiting = deque(sorted(coalitions, key=lambda mask: (mask.bit_count(), mask)))
-    left = sum(weights[mask] for mask in waiting)
+    weights = work or dict.fromkeys(trials, 0.0)
+    waiting = deque(sorted(trials, key=lambda trial: (trial[1], trial[0].bit_count(), trial[0])))
+    left = sum(weights[trial] for trial in waiting)
     while waiting:
         limit = share()
         limit = math.inf if left <= _LITTLE_MORE * limit else limit
-        wave: list[int] = []
+        wave: list[Trial] = []
         held, done = 0, 0.0
         while waiting:
-            mask = waiting[0]
-            if wave and (held + mask.bit_count() > rows or done + weights[mask] > limit):
+            trial = waiting[0]
+            size = trial[0].bit_count()
+            if wave and (held + size > rows or done + weights[trial] > limit):
                 break
             wave.append(waiting.popleft())
-            held += mask.bit_count()
-            done += weights[mask]
+            held += size
+            done += weights[trial]
         left -= done
         yield wave

@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.learners.torch._linear import StackedLinear
-from fedvalue.learners.torch._random import seeded
+from fedvalue.learners.torch._random import SEEDED, seeded
 from fedvalue.scenarios import Scenario
+from fedvalue.store import fingerprint
 
-__all__ = ["can_be_stacked", "check_module", "make_module"]
+__all__ = ["can_be_stacked", "check_module", "make_module", "same_but_for_training", "with_shapes"]
 
 # What `vmap` says where it loops itself, or copies: it is no faster than our own loop then.
 _SLOW = ("batching rule", "was resized since")
@@ -43,6 +45,13 @@ def _takes_scenario(factory: Callable[..., Any]) -> bool:
         return True
     places = (p for p in parameters if p.kind not in (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD))
     return any(p.default is p.empty or p.name == "scenario" for p in places)
+
+
+def with_shapes(module: nn.Module, scenario: Scenario) -> nn.Module:
+    """The module, its lazy layers made by a first pass over samples, as in `check_module`."""
+    if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
+        module.train()(torch.from_numpy(scenario.test.x[:2]))
+    return module
 
 
 def check_module(module: object, scenario: Scenario) -> nn.Module:
@@ -126,6 +135,22 @@ def can_be_stacked(
         if any(complaint in str(warning.message) for warning in heard for complaint in _SLOW):
             return False
     return True
+
+
+def same_but_for_training(one: nn.Module, other: nn.Module) -> bool:
+    """Whether two modules that were made with different seeds have the same frozen parameters, buffers and settings.
+
+    Where that cannot be looked into, they may differ.
+    """
+    trained = {name: p.detach() for name, p in one.named_parameters() if p.requires_grad}
+    theirs = {name: p for name, p in other.named_parameters() if p.requires_grad}
+    if {name: p.shape for name, p in trained.items()} != {name: p.shape for name, p in theirs.items()}:
+        return False
+    with torch.no_grad():
+        for name, parameter in theirs.items():
+            parameter.copy_(trained[name])
+    (digest, doubts), (their_digest, _) = (fingerprint(module, seeded=SEEDED) for module in (one, other))
+    return not doubts and digest == their_digest
 
 
 def _mixes_samples(part: nn.Module) -> bool:

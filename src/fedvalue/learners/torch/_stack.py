@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -24,7 +24,13 @@ from fedvalue.errors import InputError
 from fedvalue.learners._scores import scores
 from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.metrics import Metric
-from fedvalue.learners.torch._checks import can_be_stacked, check_module, make_module
+from fedvalue.learners.torch._checks import (
+    can_be_stacked,
+    check_module,
+    make_module,
+    same_but_for_training,
+    with_shapes,
+)
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._models import MODELS, ModelFactory, PooledConv2d
 from fedvalue.learners.torch._parts import Program, one_thread, side_by_side
@@ -37,6 +43,8 @@ from fedvalue.training import Training
 
 __all__ = ["TorchLearner", "TorchSession", "TorchStack"]
 
+_Order: TypeAlias = tuple[int, int | None]  # a client, and the seed by which its samples are shuffled
+
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -45,6 +53,8 @@ Result = TypeVar("Result")
 _ROWS_IN_TRAINING, _ROWS_IN_WAVE = 64, 320
 _ROWS_TO_SHARE = 16  # from here on it pays to train the rows of one client by themselves
 _TEST_CHUNK = 4096
+_TWO_SEEDS = (0, 1)
+_BYTES_OF_ORDERS = 64 << 20
 # Convolutions of a single model on so few samples are slower with two threads than with one.
 _SAMPLES_FOR_ONE_THREAD = 32
 
@@ -121,8 +131,7 @@ class TorchLearner:
     def another(self, scenario: Scenario, seed: int) -> nn.Module:
         """One more such model, which needs no checks."""
         with seeded_generators(seed):
-            module: nn.Module = make_module(self._factory, scenario)
-            return module
+            return with_shapes(make_module(self._factory, scenario), scenario)
 
     @property
     def _factory(self) -> ModelFactory:
@@ -164,7 +173,7 @@ class TorchSession:
         # Modules of one's own that are trained one by one may draw random numbers, of which torch has one sequence.
         self.in_parts = device == "cpu" and (self.together or isinstance(learner.model, str))
         self.programs = program.copies(torch.get_num_threads() if self.in_parts else 1)
-        self.minibatches = lru_cache(maxsize=4 * scenario.n)(self._minibatches)
+        self.minibatches = lru_cache(maxsize=self._orders_to_keep())(self._minibatches)
         half = (
             memory or available_memory(device)
         ) // 2  # one for models that wait, one for those in training
@@ -194,6 +203,13 @@ class TorchSession:
                     rows[name].append(parameters[name].detach().to(self.device))
         return {name: torch.stack(tensors) for name, tensors in rows.items()}
 
+    @cached_property
+    def reseeds(self) -> bool:
+        """Whether models of other seeds differ in what is trained and in nothing else: they are trained as one program."""
+        return isinstance(self.learner.model, str) or same_but_for_training(
+            *(self.learner.another(self.scenario, seed) for seed in _TWO_SEEDS)
+        )
+
     def take(self, stack: TorchStack, rows: Sequence[int]) -> TorchStack:
         index = torch.as_tensor(rows, dtype=torch.long, device=self.device)
         return {name: tensor[index] for name, tensor in stack.items()}
@@ -219,14 +235,21 @@ class TorchSession:
         return averaged
 
     def local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
+        return self.reseeded(stack, owners, [None] * len(owners), t)
+
+    def reseeded(
+        self, stack: TorchStack, owners: Sequence[int], seeds: Sequence[int | None], t: int
+    ) -> TorchStack:
+        orders = list(zip(owners, seeds, strict=True))  # whose samples each row sees, in what order
+
         def train(program: Program, rows: list[int]) -> TorchStack:
             steps = replace(self.steps, forward=program)
-            clients = sorted({owners[row] for row in rows})
-            batches = [self.minibatches(client, t) for client in clients]
+            place = {order: number for number, order in enumerate(dict.fromkeys(orders[row] for row in rows))}
+            batches = [self.minibatches(client, t, seed) for client, seed in place]
             in_stack = steps.together if self.together else steps.each
-            return in_stack(self.take(stack, rows), batches, [clients.index(owners[row]) for row in rows])
+            return in_stack(self.take(stack, rows), batches, [place[orders[row]] for row in rows])
 
-        parts = list(self._equal_steps(owners, t))
+        parts = list(self._equal_steps(orders))
         found = self._each_part(train, parts, training=True)
         if parts == [list(range(len(owners)))]:
             return found[0]
@@ -307,20 +330,20 @@ class TorchSession:
         flat = nn.functional.cross_entropy(outputs.flatten(0, -2), y.flatten(), reduction="none")
         return flat.view(y.shape)
 
-    def _equal_steps(self, owners: Sequence[int], t: int) -> Iterator[list[int]]:
+    def _equal_steps(self, orders: Sequence[_Order]) -> Iterator[list[int]]:
         """Rows that can be trained in step, at most `self.chunk` at a time, and a part for every thread.
 
-        Their clients make the same number of steps. Many rows of one client are trained by themselves: they
-        share its samples, where others would need copies. Always so for convolutions, whose unfolded images
+        Their clients make the same number of steps. Many rows with the samples of one client in one order are trained by
+        themselves: they share them, where others would need copies. Always so for convolutions, whose unfolded images
         are much larger than the models; never for other models on CUDA, where launches cost more.
         """
-        least = 1 if self.convolves else _ROWS_TO_SHARE if self.device == "cpu" else len(owners) + 1
-        chunk = min(self.chunk, -(-len(owners) // len(self.programs)))
-        count = Counter(owners)
-        in_step: dict[tuple[int, int], list[int]] = {}
-        for row, owner in enumerate(owners):
-            alone = owner if count[owner] >= least else -1
-            in_step.setdefault((len(self.minibatches(owner, t).index), alone), []).append(row)
+        least = 1 if self.convolves else _ROWS_TO_SHARE if self.device == "cpu" else len(orders) + 1
+        chunk = min(self.chunk, -(-len(orders) // len(self.programs)))
+        count = Counter(orders)
+        in_step: dict[tuple[int, _Order | None], list[int]] = {}
+        for row, order in enumerate(orders):
+            alone = order if count[order] >= least else None
+            in_step.setdefault((self._steps(order[0]), alone), []).append(row)
         for rows in in_step.values():
             for start in range(0, len(rows), chunk):
                 yield rows[start : start + chunk]
@@ -351,17 +374,30 @@ class TorchSession:
             self.steps.forward, self.initial(), self.test_x[:2]
         )
 
+    def _orders_to_keep(self) -> int:
+        """Of samples in minibatches: those of all clients in a few rounds, and of as many seeds as memory allows."""
+        numbers = self._epochs() * max(len(c) for c in self.scenario.clients)
+        return max(
+            4 * self.scenario.n, _BYTES_OF_ORDERS // (12 * numbers)
+        )  # eight bytes and a weight of four
+
     def _widest_batch(self) -> int:
         most = max(len(c) for c in self.scenario.clients)
         return most if self.training.algorithm == "fedsgd" else min(self.training.batch, most)
 
-    def _minibatches(self, client: int, t: int) -> Batches:
+    def _steps(self, client: int) -> int:
+        """How many a client makes in a round."""
+        return self._epochs() * -(-len(self.scenario.clients[client]) // self._widest_batch())
+
+    def _epochs(self) -> int:
+        return 1 if self.training.algorithm == "fedsgd" else self.training.epochs
+
+    def _minibatches(self, client: int, t: int, seed: int | None = None) -> Batches:
         """Which samples each step of a client's round t sees; the last batch of an epoch may be smaller."""
-        data, rules = self.scenario.clients[client], self.training
-        epochs = 1 if rules.algorithm == "fedsgd" else rules.epochs
-        seed = np.random.SeedSequence([rules.seed, int(data.fingerprint[:16], 16), t])
-        offset = int(self.offsets[client])
-        return Batches.drawn(seed, len(data), self._widest_batch(), epochs, offset, self.device)
+        data, own = self.scenario.clients[client], self.training.seed
+        entropy = [own if seed is None else seed, int(data.fingerprint[:16], 16), t]
+        drawn, offset = np.random.SeedSequence(entropy), int(self.offsets[client])
+        return Batches.drawn(drawn, len(data), self._widest_batch(), self._epochs(), offset, self.device)
 
 
 def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:
