@@ -182,8 +182,9 @@ class FlowerTrainer:
         except UnavailableError:
             return
         failed.update(reasons)
-        for mask, metrics in found.items():
-            yield mask, Outcome(metrics, time.perf_counter() - began, "flower", session.device)
+        for mask, outcome in found.items():
+            seconds = time.perf_counter() - began
+            yield mask, outcome._replace(seconds=seconds, backend="flower", device=session.device)
 
     def _ended(
         self, session: FlowerSession, scenario: Scenario, training: Training, masks: Sequence[int]
@@ -225,13 +226,13 @@ class FlowerTrainer:
             return
         models = joined([session.take(m, rows) for (_, m), rows in zip(parts, whole, strict=True)])
         try:
-            metrics_of, reasons = measured(session, models, masks)
+            found, reasons = measured(session, models, masks)
         except UnavailableError:  # of these nothing can be told before the client is back
             return
         failed.update(reasons)
         seconds = (time.perf_counter() - began) / len(masks)
-        for mask, metrics in metrics_of.items():
-            yield mask, Outcome(metrics, seconds, "flower", session.device)
+        for mask, outcome in found.items():
+            yield mask, outcome._replace(seconds=seconds, backend="flower", device=session.device)
 
     def _back(self, session: FlowerSession) -> bool:
         """Whether a client that failed answers again in time, so that another attempt makes sense."""

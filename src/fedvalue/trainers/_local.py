@@ -205,7 +205,7 @@ def _devices() -> dict[str, int]:
 
 def _outcomes(
     session: Session,
-    result: tuple[dict[int, dict[str, float]], dict[int, UtilityError]],
+    result: tuple[dict[int, Outcome], dict[int, UtilityError]],
     asked: dict[int, list[int]],
     began: float,
     failed: dict[int, UtilityError],
@@ -213,6 +213,7 @@ def _outcomes(
     found, reasons = result
     failed |= {same: reason for mask, reason in reasons.items() for same in asked[mask]}
     seconds = (time.perf_counter() - began) / (len(found) + len(reasons))
-    for mask, metrics in found.items():
+    for mask, outcome in found.items():
+        share = seconds / len(asked[mask])
         for same in asked[mask]:
-            yield same, Outcome(metrics, seconds / len(asked[mask]), "local", session.device)
+            yield same, outcome._replace(seconds=share, backend="local", device=session.device)

@@ -22,6 +22,7 @@ from fedvalue.training._session import (
     Session,
     Stack,
     StartingLearner,
+    Telling,
     Weighed,
 )
 from fedvalue.training._traces import Trace, TraceGames, need_updates
@@ -39,6 +40,7 @@ __all__ = [
     "Session",
     "Stack",
     "StartingLearner",
+    "Telling",
     "Trace",
     "TraceGames",
     "Training",
