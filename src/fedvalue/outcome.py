@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedvalue.per_row import PerRow
 
@@ -95,3 +95,14 @@ class Outcome(NamedTuple):
     backend: str = ""
     device: str = ""
     rows: Mapping[str, PerRow] = MappingProxyType({})
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        rows = {name: row.to_plain() for name, row in self.rows.items()}
+        return {**self._asdict(), "metrics": dict(self.metrics), "rows": rows}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Outcome:
+        """From what `to_plain` gave."""
+        rows = {name: PerRow.from_plain(row) for name, row in plain["rows"].items()}
+        return cls(**{**plain, "rows": rows})

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,43 +15,178 @@ from numpy.typing import ArrayLike, NDArray
 from fedvalue._checks import as_array
 from fedvalue.errors import InputError
 
-__all__ = ["PerRow"]
+__all__ = ["BLOCKS", "MOST_ROWS", "PerRow", "blocks_of", "shrink_factor"]
 
-_TYPES = {"half": np.float16, "single": np.float32}
-_IN_HALF = (1e-2, 6e4)  # the largest number; otherwise two bytes lose too much
+BLOCKS = 64
+"""Into so many blocks test rows are put where there is not one number for each: enough for a variance within a tenth."""
+
+MOST_ROWS = 16_384
+"""More test rows than these are put into blocks, too."""
+
+_HEAD = struct.Struct("<dd")  # centre and unit of what follows
+_HALF = np.dtype("<f2")
 
 
 class PerRow(NamedTuple):
     """Numbers whose mean is a metric of one model: one for every test row, or for every block of rows.
 
     What differs between them is what another sample of test rows would change: the variance of the metric is theirs,
-    divided by their number. For a metric that is not a mean over rows (AUC, F1) they are the pseudo-values of a
-    jackknife over blocks. Packed: a bit each where all are 0 or 1, else two bytes, or four where two are not enough.
+    divided by their number. For a metric that is not a mean over rows (AUC, F1) they hold by how much each block moves
+    it. `rows` is how many test rows stand behind them; 0 where that is not known.
+
+    Packed, by `kind`: a bit each where all are 0 or 1 ("bits"), else two bytes each, in units of the largest distance
+    from their mean ("half"). "fixed" is a number that does not depend on test rows. "error" holds a standard error,
+    where nothing else is known: of such, each is taken to err for itself.
 
     >>> right = PerRow.of([1, 0, 1, 1, 0, 1, 1, 1, 1])
     >>> right.kind, right.length, len(right.data), right.array().tolist()[:3]
     ('bits', 9, 2, [1.0, 0.0, 1.0])
+    >>> PerRow.of([0.5, 1.5, 4.0]).array().tolist()
+    [0.5, 1.5, 4.0]
     """
 
     kind: str
     length: int
     data: bytes
+    rows: int = 0
 
     @classmethod
-    def of(cls, numbers: ArrayLike) -> PerRow:
-        """Packs a vector of finite numbers."""
+    def of(cls, numbers: ArrayLike, rows: int | None = None) -> PerRow:
+        """Packs a vector of finite numbers, one for each test row unless `rows` says how many those are.
+
+        Very many are put into blocks first.
+        """
         array: NDArray[np.float64] = as_array(numbers, "What test rows say", np.float64)
         if array.ndim != 1 or not array.size or not np.isfinite(array).all():
             raise InputError(
                 f"What test rows say must be a vector of finite numbers, one per row. Got shape {array.shape}."
             )
-        if np.isin(array, (0.0, 1.0)).all():
-            return cls("bits", array.size, np.packbits(array.astype(bool)).tobytes())
-        kind = "half" if _IN_HALF[0] <= np.abs(array).max() <= _IN_HALF[1] else "single"
-        return cls(kind, array.size, array.astype(_TYPES[kind]).tobytes())
+        rows = array.size if rows is None else rows
+        return cls.of_models(_in_blocks(array)[None] if array.size > MOST_ROWS else array[None], rows)[0]
 
-    def array(self) -> NDArray[np.float64]:
-        """The numbers, unpacked."""
+    @classmethod
+    def of_models(cls, table: NDArray[Any], rows: int) -> list[PerRow]:
+        """Packs what `rows` test rows say about many models: a row of finite numbers for each."""
+        length = table.shape[1]
+        if table.dtype == np.bool_:
+            return [cls("bits", length, bits.tobytes(), rows) for bits in np.packbits(table, axis=1)]
+        mean = table.mean(1)
+        unit = np.abs(table - mean[:, None]).max(1)
+        unit[unit == 0] = 1.0
+        halves = ((table - mean[:, None]) / unit[:, None]).astype(_HALF)
+        are_bits = ((table == 0) | (table == 1)).all(1)
+        return [
+            cls("bits", length, np.packbits(numbers.astype(bool)).tobytes(), rows)
+            if is_bits
+            else cls("half", length, _HEAD.pack(centre, scale) + half.tobytes(), rows)
+            for numbers, centre, scale, half, is_bits in zip(table, mean, unit, halves, are_bits, strict=True)
+        ]
+
+    @classmethod
+    def fixed(cls, number: float) -> PerRow:
+        """What no test row changes."""
+        return cls("fixed", 1, struct.pack("<d", number))
+
+    @classmethod
+    def error(cls, stderr: float) -> PerRow:
+        """A standard error in place of rows."""
+        return cls("error", 1, struct.pack("<d", stderr))
+
+    @property
+    def varies(self) -> bool:
+        """Whether there is a number for each row or block."""
+        return self.kind in ("bits", "half")
+
+    @property
+    def number(self) -> float:
+        """The one number of the kinds that have one."""
+        return float(struct.unpack("<d", self.data)[0])
+
+    def array(self, start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
+        """The numbers from `start`, a multiple of 8, to `stop`, unpacked."""
+        stop = self.length if stop is None else min(stop, self.length)
         if self.kind == "bits":
-            return np.unpackbits(np.frombuffer(self.data, np.uint8), count=self.length).astype(np.float64)
-        return np.frombuffer(self.data, _TYPES[self.kind]).astype(np.float64)
+            data = np.frombuffer(self.data, np.uint8)[start // 8 : -(-stop // 8)]
+            return np.unpackbits(data, count=stop - start).astype(np.float64)
+        if self.kind == "half":
+            centre, unit = _HEAD.unpack_from(self.data)
+            halves = np.frombuffer(self.data, _HALF, offset=_HEAD.size)[start:stop]
+            numbers: NDArray[np.float64] = centre + unit * halves.astype(np.float64)
+            return numbers
+        return np.full(1, self.number)
+
+    @property
+    def mean(self) -> float:
+        """The metric that the numbers are of; an error has none."""
+        return float(self.array().mean())
+
+    @property
+    def stderr(self) -> float:
+        """How far another sample of as many test rows would move the metric, as a standard deviation."""
+        if not self.varies:
+            return self.number if self.kind == "error" else 0.0
+        return math.sqrt(self.array().var(ddof=1) / self.length) if self.length > 1 else math.nan
+
+    def problem(self) -> str | None:
+        """What is wrong with it, where it comes from a file or another process."""
+        if (
+            not isinstance(self.data, bytes)
+            or not isinstance(self.length, int)
+            or not isinstance(self.rows, int)
+        ):
+            return "what test rows said cannot be read"
+        sizes = {"bits": -(-self.length // 8), "half": _HEAD.size + 2 * self.length, "fixed": 8, "error": 8}
+        if self.length < 1 or self.rows < 0 or len(self.data) != sizes.get(self.kind, -1):
+            return f"what test rows said is not {self.length} numbers of the kind {self.kind!r}"
+        numbers = self.array()
+        if not np.isfinite(numbers).all() or (self.kind == "error" and numbers[0] < 0):
+            return "what test rows said is not finite"
+        return None
+
+    def to_plain(self) -> list[Any]:
+        """As JSON has it."""
+        return [self.kind, self.length, b64encode(self.data).decode(), self.rows]
+
+    @classmethod
+    def from_plain(cls, plain: Sequence[Any]) -> PerRow:
+        """From what `to_plain` gave.
+
+        >>> PerRow.from_plain(PerRow.of([0.5, 1.5, 4.0]).to_plain()) == PerRow.of([0.5, 1.5, 4.0])
+        True
+        """
+        kind, length, data, rows = plain
+        return cls(kind, length, b64decode(data), rows)
+
+
+@lru_cache(maxsize=64)
+def blocks_of(rows: int) -> NDArray[np.int64]:
+    """The numbers of the rows in each block (rows of the table), filled up with `rows` where a block is smaller.
+
+    Who is in which block is drawn once for all: a file that is sorted by label does no harm, and every model is looked at
+    in the same blocks. Sizes differ by one at most.
+    """
+    count = min(BLOCKS, rows)
+    drawn = np.random.default_rng(rows).permutation(rows)
+    table = np.append(drawn, np.full(-rows % count, rows)).reshape(-1, count).T
+    table = np.ascontiguousarray(table)
+    table.flags.writeable = False
+    return table
+
+
+def _in_blocks(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers of blocks with the same mean, and the same variance of it, also where blocks differ in size."""
+    table, mean = blocks_of(numbers.size), numbers.mean()
+    moved = np.append(numbers - mean, 0.0)[table].sum(1)
+    blocks: NDArray[np.float64] = mean + moved * len(table) / numbers.size
+    return blocks
+
+
+def shrink_factor(rows: int, wanted: int) -> float:
+    """By which factor the error from test rows shrinks if there are `wanted` of them instead of `rows`.
+
+    >>> shrink_factor(1_000, 4_000)
+    0.5
+    """
+    if rows < 1 or wanted < 1:
+        raise InputError(f"Numbers of test rows must be at least 1. Got {rows} and {wanted}.")
+    return math.sqrt(rows / wanted)

@@ -30,7 +30,7 @@ from fedvalue.flower._arrays import (
 )
 from fedvalue.flower._evaluation import Measure
 from fedvalue.flower._nodes import AloneTraining, Nodes
-from fedvalue.training import AveragingSession, Drawing, Stack, reseeds
+from fedvalue.training import AveragingSession, Drawing, Stack, Telling, reseeds
 
 __all__ = ["FlowerSession"]
 
@@ -95,6 +95,8 @@ class FlowerSession:
         self._remembered = _Remembered(memory // 4, first=dict(first_rounds or {}))
         if isinstance(inner, Drawing):
             self.drawn = inner.drawn  # else the model is given, and no other can be drawn
+        if isinstance(inner, Telling) and measure is None:
+            self.outcomes = inner.outcomes  # nodes do not tell what single rows of theirs say
 
     @property
     def first_rounds(self) -> Mapping[Key, Arrays]:

@@ -215,8 +215,9 @@ class FlowerTrainer:
         except UnavailableError:
             return
         failed.update({(mask, number): reason for mask, reason in reasons.items()})
-        for mask, metrics in found.items():
-            yield (mask, number), Outcome(metrics, time.perf_counter() - began, "flower", session.device)
+        for mask, outcome in found.items():
+            seconds = time.perf_counter() - began
+            yield (mask, number), outcome._replace(seconds=seconds, backend="flower", device=session.device)
 
     def _ended(
         self, session: FlowerSession, scenario: Scenario, rounds: int, trials: Sequence[Trial], seeds: Seeds
@@ -259,13 +260,13 @@ class FlowerTrainer:
             return
         models = joined([session.take(m, rows) for (_, m), rows in zip(parts, whole, strict=True)])
         try:
-            metrics_of, reasons = measured(session, models, trials)
+            found, reasons = measured(session, models, trials)
         except UnavailableError:  # of these nothing can be told before the client is back
             return
         failed.update(reasons)
         seconds = (time.perf_counter() - began) / len(trials)
-        for trial, metrics in metrics_of.items():
-            yield trial, Outcome(metrics, seconds, "flower", session.device)
+        for trial, outcome in found.items():
+            yield trial, outcome._replace(seconds=seconds, backend="flower", device=session.device)
 
     def _back(self, session: FlowerSession) -> bool:
         """Whether a client that failed answers again in time, so that another attempt makes sense."""

@@ -10,6 +10,7 @@ from fedvalue._extras import need
 from fedvalue.errors import InputError
 from fedvalue.learners.metrics import Counted
 from fedvalue.outcome import DRAWN, Outcome, empty_metric
+from fedvalue.per_row import PerRow
 from fedvalue.scenarios import Scenario
 from fedvalue.yardsticks import Empty
 
@@ -37,7 +38,7 @@ class EmptyCoalition:
         self.rule = str(empty) if number is None else f"={number!r}"
         self.stored_as = empty_metric(counted.stored_as, self.rule)
         self.label, self._fixed = _told(self.rule, number, scenario, counted)
-        if self.rule != "initial" and counted.stored_as not in self._fixed:
+        if self.rule != "initial" and counted.stored_as not in self._fixed.metrics:
             raise InputError(
                 f"What guessing reaches in the metric {counted.name!r} is not known here. Choose initial, majority or a "
                 "number."
@@ -45,14 +46,14 @@ class EmptyCoalition:
 
     def added_to(self, outcome: Outcome) -> Outcome:
         """The outcome of a coalition without data, with its metrics by this rule."""
-        if self.rule != "initial":
-            fixed = {empty_metric(name, self.rule): number for name, number in self._fixed.items()}
-        elif self.stored_as in outcome.metrics:
+        if self.rule == "initial" and self.stored_as in outcome.metrics:
             return outcome
-        else:  # of a trainer that knows the one untrained model
-            fixed = {empty_metric(name, self.rule): number for name, number in outcome.metrics.items()}
-            fixed[DRAWN] = 1.0
-        return outcome._replace(metrics={**outcome.metrics, **fixed})
+        # Else it is of a trainer that knows the one untrained model.
+        ruled = outcome if self.rule == "initial" else self._fixed
+        metrics = {empty_metric(name, self.rule): number for name, number in ruled.metrics.items()}
+        rows = {empty_metric(name, self.rule): row for name, row in ruled.rows.items()}
+        metrics |= {DRAWN: 1.0} if self.rule == "initial" else {}
+        return outcome._replace(metrics={**outcome.metrics, **metrics}, rows={**outcome.rows, **rows})
 
     def described(self, outcome: Outcome) -> Empty:
         """How v(∅) was fixed in this outcome."""
@@ -70,18 +71,22 @@ def _number(empty: EmptyLike) -> float | None:
     return number + 0.0 if number is not None and math.isfinite(number) else None  # −0 is 0
 
 
-def _told(
-    rule: str, number: float | None, scenario: Scenario, counted: Counted
-) -> tuple[str, Mapping[str, float]]:
-    """The rule in words, and what it fixes before anything is trained."""
+def _told(rule: str, number: float | None, scenario: Scenario, counted: Counted) -> tuple[str, Outcome]:
+    """The rule in words, and what it fixes before anything is trained: numbers that no test row changes, or the
+    most frequent class, of which test rows say as much as of a model.
+    """
     if rule == "initial":
-        return "untrained model", {}
+        return "untrained model", Outcome({})
     if number is not None:
-        return "no clients, as chosen", {counted.stored_as: number}
+        return "no clients, as chosen", _constant({counted.stored_as: number})
     need("torch", f"empty={rule!r}")
-    from fedvalue.learners.answers import chance_metrics, majority_label, majority_metrics
+    from fedvalue.learners.answers import chance_metrics, majority_label, majority_outcome
 
     if rule == "chance":
-        return "guessing", chance_metrics(scenario)
+        return "guessing", _constant(chance_metrics(scenario))
     own = {} if counted.own is None else {counted.stored_as: counted.own}
-    return majority_label(scenario).removeprefix("the "), majority_metrics(scenario, own)
+    return majority_label(scenario).removeprefix("the "), majority_outcome(scenario, own)
+
+
+def _constant(metrics: Mapping[str, float]) -> Outcome:
+    return Outcome(metrics, rows={name: PerRow.fixed(number) for name, number in metrics.items()})

@@ -236,8 +236,10 @@ class FederatedGame:
         if self.empty != "initial" or self.empty_as in outcome.metrics or not self.scenario.test.here:
             return outcome
         here = LocalTrainer("cpu").train(self.scenario, self._measuring, self.training, [0])
-        means = {n: number for _, local in here for n, number in local.metrics.items() if empty_rule(n)}
-        return outcome._replace(metrics={**outcome.metrics, **means})
+        ((_, local),) = here
+        means = {name: number for name, number in local.metrics.items() if empty_rule(name)}
+        rows = {name: row for name, row in local.rows.items() if empty_rule(name)}
+        return outcome._replace(metrics={**outcome.metrics, **means}, rows={**outcome.rows, **rows})
 
     def trace(self) -> Trace:
         """One recorded run of all clients, for the gradient methods."""

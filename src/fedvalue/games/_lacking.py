@@ -58,7 +58,7 @@ def completed(game: Game, mask: int, before: Outcome, again: Outcome) -> Outcome
             f"({'; '.join(differing[:3]) or 'no metric in common'}), so its metric cannot be added. Train on the same "
             "device and with the same versions as then, or use another store."
         )
-    return again._replace(metrics={**again.metrics, **before.metrics})
+    return again._replace(metrics={**again.metrics, **before.metrics}, rows={**again.rows, **before.rows})
 
 
 def _is_empty(game: Game, mask: int) -> bool:

@@ -1,8 +1,9 @@
-"""Metrics of many models at once, from their outputs on the test set."""
+"""Metrics of many models at once, from their outputs on the test set, and what single test rows said."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -10,12 +11,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedvalue.errors import UtilityError
+from fedvalue.learners._formulas import Columns, classification, regression
 from fedvalue.learners.metrics import Metric
+from fedvalue.outcome import Outcome
+from fedvalue.per_row import MOST_ROWS, PerRow, blocks_of
 from fedvalue.scenarios import Scale
 
-__all__ = ["scores"]
+__all__ = ["outcomes", "scores"]
 
 _PLAIN = Scale()
+_OWN_BLOCKS = (
+    16  # left out one after the other; each is a further call of the user's function for every model
+)
 
 
 def scores(
@@ -32,29 +39,88 @@ def scores(
     finite gets nan everywhere. `own` are metrics of the user's, by the names under which they are stored.
     Outputs of a regression are in units of `scale`, targets and metrics in their own.
     """
+    measured = outcomes(outputs, targets, task, parts, own, scale, told=False)
+    return [dict(outcome.metrics) for outcome in measured]
+
+
+def outcomes(
+    outputs: Tensor,
+    targets: Tensor,
+    task: str,
+    parts: Mapping[str, Tensor],
+    own: Mapping[str, Metric] | None = None,
+    scale: Scale = _PLAIN,
+    *,
+    told: bool = True,
+) -> list[Outcome]:
+    """The same `scores`, with what single test rows said of each model: a bit for every row where the metric is the
+    accuracy, a number for each block of rows where it is another one, or where there are very many rows.
+    """
     if outputs.device.type == "mps":  # which has no float64
         outputs, targets = outputs.cpu(), targets.cpu()
         parts = {part: rows.cpu() for part, rows in parts.items()}
     outputs = scale.original(outputs)
-    measure = _classification if task == "classification" else _regression
-    columns = measure(outputs, targets)
+    measure = classification if task == "classification" else regression
+    columns, influences = measure(outputs, targets, told)
+    packed = _packed(columns, influences)
     for part, rows in parts.items():
-        of_part = measure(outputs[:, rows], targets[rows])
+        of_part, moved = measure(outputs[:, rows], targets[rows], told)
         columns.update({f"{part}/{metric}": column for metric, column in of_part.items()})
+        packed.update({f"{part}/{metric}": said for metric, said in _packed(of_part, moved).items()})
+    if "accuracy" in influences and len(targets) <= MOST_ROWS:
+        packed["accuracy"] = PerRow.of_models((outputs.argmax(2) == targets).cpu().numpy(), len(targets))
     finite = torch.isfinite(outputs).flatten(1).all(1)
     table = torch.stack(list(columns.values()), dim=1).double()
     table = torch.where(finite[:, None], table, torch.full_like(table, float("nan")))
-    measured = [dict(zip(columns, map(float, row), strict=True)) for row in table.cpu().tolist()]
-    if own:
-        rows_of = {part: rows.cpu().numpy() for part, rows in parts.items()}
-        labels = targets.cpu().numpy()
-        for metrics, model, is_finite in zip(measured, outputs, finite.tolist(), strict=True):
-            said = (model if task == "classification" else model.squeeze(1)).cpu().numpy()
-            if is_finite:
-                metrics |= _own_scores(said, labels, rows_of, own)
-            else:
-                metrics |= dict.fromkeys(own, float("nan"))
-    return measured
+    measured = [
+        Outcome(
+            dict(zip(columns, map(float, row), strict=True)),
+            rows={name: said[model] for name, said in packed.items()} if is_finite else {},
+        )
+        for model, (row, is_finite) in enumerate(zip(table.cpu().tolist(), finite.tolist(), strict=True))
+    ]
+    return _with_own(measured, outputs, targets, task, parts, own, told) if own else measured
+
+
+def _packed(columns: Columns, influences: Columns) -> dict[str, Sequence[PerRow]]:
+    """What blocks of rows say about every model, by metric: the metric, and by how much a block moves it."""
+    packed: dict[str, Sequence[PerRow]] = {}
+    for metric, moved in influences.items():
+        samples = moved.shape[1]
+        if samples < 2:  # one row says nothing about others
+            continue
+        blocks = torch.from_numpy(blocks_of(samples).copy()).to(moved.device)
+        filled = torch.cat([moved, moved.new_zeros(len(moved), 1)], 1)[:, blocks].sum(2)
+        numbers = columns[metric][:, None] + filled * (len(blocks) / samples)
+        packed[metric] = PerRow.of_models(numbers.nan_to_num(0.0, 0.0, 0.0).cpu().numpy(), samples)
+    return packed
+
+
+def _with_own(
+    measured: Sequence[Outcome],
+    outputs: Tensor,
+    targets: Tensor,
+    task: str,
+    parts: Mapping[str, Tensor],
+    own: Mapping[str, Metric],
+    told: bool,
+) -> list[Outcome]:
+    """With the user's metrics; a model whose outputs are not finite has none."""
+    rows_of = {part: rows.cpu().numpy() for part, rows in parts.items()}
+    labels = targets.cpu().numpy()
+    further = []
+    for outcome, model in zip(measured, outputs, strict=True):
+        said = (model if task == "classification" else model.squeeze(1)).cpu().numpy()
+        if not np.isfinite(said).all():
+            further.append(outcome._replace(metrics={**outcome.metrics, **dict.fromkeys(own, math.nan)}))
+            continue
+        metrics = _own_scores(said, labels, rows_of, own)
+        rows = {name: _own_rows(metric, metrics[name], said, labels) for name, metric in own.items() if told}
+        known = {name: row for name, row in rows.items() if row is not None}
+        further.append(
+            outcome._replace(metrics={**outcome.metrics, **metrics}, rows={**outcome.rows, **known})
+        )
+    return further
 
 
 def _own_scores(
@@ -75,73 +141,27 @@ def _own_scores(
     return measured
 
 
-def _classification(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
-    models, _, classes = logits.shape
-    predicted = logits.argmax(2)
-    right = predicted == labels
-    log_likelihood = torch.log_softmax(logits.double(), dim=2).gather(2, labels.expand(models, -1)[..., None])
-    one_hot = torch.nn.functional.one_hot(labels, classes).double()
-    support = one_hot.sum(0)
-    present = support > 0
-    hits = right.double() @ one_hot
-    guesses = torch.nn.functional.one_hot(predicted, classes).sum(1).double()
-    recall = hits / support.clamp(min=1)
-    f1 = 2 * hits / (guesses + support).clamp(min=1)
-    return {
-        "accuracy": right.double().mean(1),
-        "correct": right.double().sum(1),
-        "loss": -log_likelihood.squeeze(2).mean(1),
-        "balanced_accuracy": recall[:, present].mean(1),
-        "f1": f1[:, present].mean(1),
-        "auc": _auc(logits, labels, present),
-    }
+def _own_rows(
+    metric: Metric, number: float, outputs: NDArray[np.float64], labels: NDArray[np.float64]
+) -> PerRow | None:
+    """The pseudo-values of a jackknife over blocks of equal size, around the metric; None where it fails on a block less.
 
-
-def _auc(logits: Tensor, labels: Tensor, present: Tensor) -> Tensor:
-    """Area under the ROC curve, the mean over classes of one against the rest; two classes: of class 1.
-
-    Mann–Whitney: the rank sum of the positives, ties at their mean rank. A test set with one class only has
-    no ranking to measure: 0.5, as for a coin.
+    Of equal size, because a metric may be a sum; so a few rows are never left out, which is made up for.
     """
-    models, samples, classes = logits.shape
-    if classes == 2:
-        columns, wanted = (logits[:, :, 1] - logits[:, :, 0])[..., None], [1]
-    else:
-        columns, wanted = torch.softmax(logits.double(), dim=2), [int(c) for c in present.nonzero()]
-    areas = []
-    for place, c in enumerate(wanted):
-        score = columns[:, :, 0 if classes == 2 else wanted[place]]
-        positive = labels == c
-        count = int(positive.sum())
-        if count in (0, samples):
-            areas.append(torch.full((models,), 0.5, dtype=torch.float64, device=logits.device))
-            continue
-        rank_sum = _mean_ranks(score, positive).sum(1)
-        areas.append((rank_sum - count * (count + 1) / 2) / (count * (samples - count)))
-    return torch.stack(areas, dim=1).mean(1)  # along the rows: the same sum however many models there are
-
-
-def _mean_ranks(score: Tensor, which: Tensor) -> Tensor:
-    """Ranks 1..samples of some entries within each row, equal scores sharing the mean of theirs."""
-    ordered = score.sort(dim=1).values.contiguous()
-    wanted = score[:, which].contiguous()
-    below = torch.searchsorted(ordered, wanted, right=False)
-    up_to = torch.searchsorted(ordered, wanted, right=True)
-    return (below + up_to + 1).double() / 2
-
-
-def _regression(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-    residual = outputs.squeeze(2).double() - targets.double()
-    squared = residual.square()
-    spread = (targets.double() - targets.double().mean()).square().mean()
-    # A test set with constant targets has no variance to explain; R² is 0 by convention then.
-    error = _means(squared)
-    r2 = 1 - error / spread if targets.min() < targets.max() else torch.zeros(len(outputs))
-    return {"mse": error, "mae": _means(residual.abs()), "r2": r2.to(squared)}
-
-
-def _means(table: Tensor) -> Tensor:
-    """The mean of every row. NumPy adds up a row alike however many there are; torch does not, to the last bit."""
-    if table.device.type != "cpu":
-        return table.mean(1)
-    return torch.from_numpy(np.ascontiguousarray(table.numpy()).mean(1))
+    samples = len(labels)
+    count = min(_OWN_BLOCKS, samples)
+    if count < 2:
+        return None
+    size = samples // count
+    drawn = np.random.default_rng(samples).permutation(samples)
+    without = []
+    for start in range(0, count * size, size):
+        kept = np.ones(samples, dtype=bool)
+        kept[drawn[start : start + size]] = False
+        try:
+            without.append(metric(outputs[kept], labels[kept]))
+        except UtilityError:  # no row of a class is left, for example
+            return None
+    moved = np.mean(without) - np.array(without)
+    numbers = number + count * (samples - size) / samples * math.sqrt(samples / (count * size)) * moved
+    return PerRow.of(numbers, samples)

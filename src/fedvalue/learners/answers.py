@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from fedvalue.errors import InputError
-from fedvalue.learners._scores import scores
+from fedvalue.learners._scores import outcomes
 from fedvalue.learners.metrics import Counted, Metric
+from fedvalue.outcome import Outcome
 from fedvalue.scenarios import CLASSIFICATION, Scenario
 from fedvalue.yardsticks import Baseline
 
-__all__ = ["baseline_of", "chance_metrics", "majority_label", "majority_metrics"]
+__all__ = ["baseline_of", "chance_metrics", "majority_label", "majority_outcome"]
 
 _Z = 1.6448536269514722  # one-sided: a model that knows nothing gets further in 5 % of test sets
 _ABSOLUTE = "mae"  # the one built-in metric whose best constant is the median and not the mean
@@ -26,8 +27,8 @@ def majority_label(scenario: Scenario) -> str:
     return "the most frequent class" if scenario.task == CLASSIFICATION else "the mean of the targets"
 
 
-def majority_metrics(scenario: Scenario, own: Mapping[str, Metric]) -> dict[str, float]:
-    """All metrics, on the test rows, of the answer that is best for the training rows among those that are the same
+def majority_outcome(scenario: Scenario, own: Mapping[str, Metric]) -> Outcome:
+    """All metrics, on the test rows, and what those say, of the answer that is best for the training rows among those that are the same
     for every row: the most frequent class (its probability by frequency, one row of each class added, so that an
     unseen one is not impossible), or the mean of the targets (for the mean absolute error the median).
     """
@@ -36,7 +37,7 @@ def majority_metrics(scenario: Scenario, own: Mapping[str, Metric]) -> dict[str,
             "The most frequent class cannot be known here: the rows of the clients, or the test rows, are at their "
             "nodes. Choose initial, chance or a number."
         )
-    return _constant_metrics(scenario, np.concatenate([data.y for data in scenario.clients]), own)
+    return _constant_answer(scenario, np.concatenate([data.y for data in scenario.clients]), own)
 
 
 def chance_metrics(scenario: Scenario) -> dict[str, float]:
@@ -73,7 +74,7 @@ def baseline_of(scenario: Scenario, counted: Counted) -> Baseline | None:
     here = [data.y for data in scenario.clients if data.here]
     known = len(here) == scenario.n
     seen = np.concatenate(here) if known else scenario.test.y
-    number = _constant_metrics(scenario, seen, {})[counted.stored_as]
+    number = _constant_answer(scenario, seen, {}).metrics[counted.stored_as]
     label = f"always answering {majority_label(scenario)}"
     label += "" if known else " of the test rows"
     part, _, name = counted.name.rpartition("/")
@@ -113,9 +114,7 @@ def _margin(metric: str, constant: float, labels: NDArray[np.float64]) -> float:
     return _Z * even * math.sqrt(even * (1 - even) * float((1 / counts).sum()))  # balanced accuracy, F1
 
 
-def _constant_metrics(
-    scenario: Scenario, seen: NDArray[np.float64], own: Mapping[str, Metric]
-) -> dict[str, float]:
+def _constant_answer(scenario: Scenario, seen: NDArray[np.float64], own: Mapping[str, Metric]) -> Outcome:
     rows = len(scenario.test)
     if scenario.task == CLASSIFICATION:
         counts = np.bincount(seen, minlength=scenario.classes) + 1.0
@@ -123,12 +122,14 @@ def _constant_metrics(
     mean, median = float(np.mean(seen, dtype=np.float64)), float(np.median(seen))
     found = _scored(scenario, np.full((rows, 1), mean), own)
     of_median = _scored(scenario, np.full((rows, 1), median), {})
-    return found | {
-        name: number for name, number in of_median.items() if name.rpartition("/")[2] == _ABSOLUTE
-    }
+    absolute = [name for name in of_median.metrics if name.rpartition("/")[2] == _ABSOLUTE]
+    return found._replace(
+        metrics={**found.metrics, **{name: of_median.metrics[name] for name in absolute}},
+        rows={**found.rows, **{name: of_median.rows[name] for name in absolute if name in of_median.rows}},
+    )
 
 
-def _scored(scenario: Scenario, outputs: NDArray[np.float64], own: Mapping[str, Metric]) -> dict[str, float]:
+def _scored(scenario: Scenario, outputs: NDArray[np.float64], own: Mapping[str, Metric]) -> Outcome:
     parts = {name: torch.from_numpy(rows) for name, rows in scenario.test_parts.items()}
     targets = torch.from_numpy(np.asarray(scenario.test.y))
-    return scores(torch.from_numpy(outputs)[None], targets, scenario.task, parts, own)[0]
+    return outcomes(torch.from_numpy(outputs)[None], targets, scenario.task, parts, own)[0]

@@ -17,9 +17,10 @@ import torch
 from numpy.typing import NDArray
 
 from fedvalue.errors import InputError
-from fedvalue.learners._scores import scores
+from fedvalue.learners._scores import outcomes
 from fedvalue.learners.memory import available_memory
 from fedvalue.learners.metrics import Metric
+from fedvalue.outcome import Outcome
 from fedvalue.scenarios import REGRESSION, Scenario
 from fedvalue.training import Training
 
@@ -148,12 +149,18 @@ class LeastSquaresSession:
         return joined
 
     def evaluate(self, stack: Contributors) -> list[dict[str, float]]:
-        found: list[dict[str, float]] = []
+        return [dict(outcome.metrics) for outcome in self._outcomes(stack, told=False)]
+
+    def outcomes(self, stack: Contributors) -> list[Outcome]:
+        return self._outcomes(stack, told=True)
+
+    def _outcomes(self, stack: Contributors, told: bool) -> list[Outcome]:
+        found: list[Outcome] = []
         for some in _chunks(len(stack), self.solved_at_once):
             intercept, slope = self.models(stack[some])
             for few in _chunks(len(slope), self.measured_at_once):
-                outputs = torch.from_numpy(intercept[few, None] + _product(slope[few], self.test_x))
-                found += scores(outputs[..., None], self.test_y, REGRESSION, self.parts, self.own_metrics)
+                said = torch.from_numpy(intercept[few, None] + _product(slope[few], self.test_x))[..., None]
+                found += outcomes(said, self.test_y, REGRESSION, self.parts, self.own_metrics, told=told)
         return found
 
     def models(self, stack: Contributors) -> tuple[Array, Array]:

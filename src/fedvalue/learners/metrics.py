@@ -45,7 +45,8 @@ class Metric:
     functions take the labels first.
 
     Where lower is better the negative of the metric is the utility. The function is called for every trained model,
-    on the whole test set and on each of its named parts; a part on which it fails is left out.
+    on the whole test set and on each of its named parts; a part on which it fails is left out. Sixteen further calls
+    leave out a sixteenth of the test rows each: they tell by how much another sample of rows would change the number.
 
     A store recognises the function by its source text and what that refers to, and keeps the numbers of two
     functions of the same name apart; the content of `files`, which the function may read, counts as well. `key`

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from fedvalue._checks import whole
 from fedvalue._extras import need
 from fedvalue.errors import InputError
-from fedvalue.learners._scores import scores
+from fedvalue.learners._scores import outcomes
 from fedvalue.learners.answers import chance_metrics
 from fedvalue.learners.memory import available_memory
 from fedvalue.learners.metrics import Metric
+from fedvalue.outcome import Outcome
 from fedvalue.scenarios import CLASSIFICATION, Dataset, Scenario
 from fedvalue.training import Training
 
@@ -197,7 +198,13 @@ class XGBoostSession:
         return [tuple(pieces.items()) for pieces in joined]
 
     def evaluate(self, stack: list[Ensemble]) -> list[dict[str, float]]:
-        found: list[dict[str, float]] = []
+        return [dict(outcome.metrics) for outcome in self._outcomes(stack, told=False)]
+
+    def outcomes(self, stack: list[Ensemble]) -> list[Outcome]:
+        return self._outcomes(stack, told=True)
+
+    def _outcomes(self, stack: list[Ensemble], told: bool) -> list[Outcome]:
+        found: list[Outcome] = []
         for ensemble in stack:
             margins = self.margins(ensemble, _TEST)
             if np.abs(margins).max(initial=0.0) > self.largest:
@@ -205,14 +212,8 @@ class XGBoostSession:
             outputs = torch.from_numpy(margins)
             if self.scenario.classes == 2:  # margin m is the log odds of class 1: logits 0 and m
                 outputs = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
-            found += scores(
-                outputs[None],
-                self.test_y,
-                self.scenario.task,
-                self.parts,
-                self.own_metrics,
-                self.scenario.scale,
-            )
+            of_test = (self.test_y, self.scenario.task, self.parts, self.own_metrics, self.scenario.scale)
+            found += outcomes(outputs[None], *of_test, told=told)
         return found
 
     def guesses(self) -> dict[str, float]:

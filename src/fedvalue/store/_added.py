@@ -9,16 +9,18 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedvalue.outcome import LARGEST
+from fedvalue.outcome import LARGEST, Outcome
+from fedvalue.store._protocol import agree
 from fedvalue.store._rows import UNSIGNED, checksum
 from fedvalue.store._schema import ADDED as TABLE
-from fedvalue.store._schema import VERSION, version_of
+from fedvalue.store._schema import is_signed
 
 __all__ = [
     "TABLE",
     "AddedMetric",
     "columns",
     "extended",
+    "further",
     "insert",
     "make_table",
     "problems",
@@ -45,6 +47,25 @@ def extended(metrics: Mapping[str, float], added: Mapping[str, float]) -> dict[s
     {'accuracy': 0.5, 'profit': 2.0}
     """
     return {**metrics, **{name: number for name, number in added.items() if name not in metrics}}
+
+
+def further(
+    game_id: str,
+    given: Iterable[tuple[int, Outcome]],
+    stored: Mapping[int, Outcome],
+    replicate: int,
+    now: str,
+) -> list[AddedMetric]:
+    """Metrics of these outcomes that those which are there lack, where the two agree in the others."""
+    return [
+        AddedMetric(game_id, replicate, f"{mask:x}", name, float(number), now)
+        for mask, outcome in given
+        if mask in stored
+        and outcome.metrics.keys() - stored[mask].metrics.keys()
+        and agree(stored[mask].metrics, outcome.metrics)
+        for name, number in outcome.metrics.items()
+        if name not in stored[mask].metrics
+    ]
 
 
 def table_exists(db: sqlite3.Connection, schema: str = "main") -> bool:
@@ -89,8 +110,8 @@ def read(
 
 def columns(db: sqlite3.Connection, schema: str = "main") -> str:
     """What to select: stores of earlier releases have no checksums."""
-    signed = version_of(db, schema) >= VERSION
-    return ", ".join((*AddedMetric._fields, "checksum" if signed else f"'{UNSIGNED}'"))
+    signed = "checksum" if is_signed(db, schema) else f"'{UNSIGNED}'"
+    return ", ".join((*AddedMetric._fields, signed))
 
 
 def _checked(row: Sequence[Any]) -> AddedMetric:

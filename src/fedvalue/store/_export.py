@@ -44,6 +44,7 @@ def export(
 ) -> int:
     """Writes the outcomes of the game whose id begins so to a .csv, .jsonl or .npz file; returns how many.
 
+    A .jsonl also has `row_errors`: how far another sample of test rows would move each metric, where that is known.
     An .npz is a full table, which needs all coalitions; `metric` is its utility, and `empty` the rule by which v(∅) is
     fixed in it, as in the run; the store may know several.
     """
@@ -53,7 +54,11 @@ def export(
     if write is None:
         raise InputError(f"An export must end in .csv, .jsonl or .npz. Got {out}.")
     stored = store.game(game)
-    return write(stored, store.rows(stored.id), out, metric, empty)
+    rows: Rows = store.rows(stored.id)
+    if write is _write_jsonl:
+        errors = store.row_errors(stored.id)
+        rows = (row | {"row_errors": errors.get((row["mask"], row["replicate"]), {})} for row in rows)
+    return write(stored, rows, out, metric, empty)
 
 
 def summary(store: UtilityStore, game: str) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedvalue._text import count, plural
-from fedvalue.store import _added
+from fedvalue.store import _added, _told
 from fedvalue.store._added import TABLE, AddedMetric
 from fedvalue.store._rows import COLUMNS, UNSIGNED, as_object
-from fedvalue.store._schema import VERSION, version_of
+from fedvalue.store._schema import is_signed
 
 __all__ = ["MergeReport", "merge_attached"]
 
@@ -55,6 +55,7 @@ def merge_attached(db: sqlite3.Connection, now: str) -> MergeReport:
         f"JOIN main.outcomes a ON {_SAME_KEY}"
     )
     present, extended, conflicts, further = 0, 0, [], []
+    differing: list[tuple[Any, ...]] = []
     for *key, mine_text, theirs_text in both:
         present += 1
         mine, theirs = (
@@ -64,12 +65,14 @@ def merge_attached(db: sqlite3.Connection, now: str) -> MergeReport:
         shared = mine.keys() & theirs.keys()
         if not shared or any(mine[name] != theirs[name] for name in shared):
             conflicts.append(f"{key[0]} / {key[2]}")
+            differing.append(tuple(key))
         elif new := [name for name in theirs if name not in mine]:
             extended += 1
             further += [AddedMetric._make((*key, name, theirs[name], now)) for name in new]
     _added.insert(db, further)
+    _told.merge(db, differing)
     db.execute("INSERT OR IGNORE INTO main.games SELECT * FROM other.games")
-    columns = ", ".join((*COLUMNS, "checksum" if version_of(db, "other") >= VERSION else f"'{UNSIGNED}'"))
+    columns = ", ".join((*COLUMNS, "checksum" if is_signed(db, "other") else f"'{UNSIGNED}'"))
     added = db.execute(f"INSERT OR IGNORE INTO main.outcomes SELECT {columns} FROM other.outcomes")
     return MergeReport(added.rowcount, present, tuple(conflicts), extended)
 

@@ -12,18 +12,21 @@ __all__ = [
     "ADDED",
     "CLAIMS",
     "OLDEST",
+    "PER_ROW",
     "VERSION",
     "create",
     "is_in_use",
+    "is_signed",
     "mark_in_use",
     "schema_problems",
     "upgrade",
     "version_of",
 ]
 
-OLDEST, VERSION = 1, 2  # 2: a checksum in every row, and claims
+OLDEST, VERSION = 1, 3  # 2: a checksum in every row, and claims; 3: what test rows said
+_SIGNED = 2
 _IN_USE = 1 << 16  # beside the version, in the header: there is a log with more than the file holds
-ADDED, CLAIMS = "added_metrics", "claims"
+ADDED, CLAIMS, PER_ROW = "added_metrics", "claims", "per_row"
 
 _CLAIMS = f"""
 CREATE TABLE IF NOT EXISTS {CLAIMS} (
@@ -52,6 +55,7 @@ _EXPECTED = {
     "outcomes": (*COLUMNS, "checksum"),
     ADDED: ("game_id", "replicate", "mask", "name", "value", "created", "checksum"),
     CLAIMS: ("game_id", "replicate", "mask", "owner", "until"),
+    PER_ROW: ("game_id", "replicate", "mask", "name", "kind", "length", "data", "rows", "checksum"),
 }
 _ALWAYS = ("games", "outcomes")
 
@@ -59,6 +63,11 @@ _ALWAYS = ("games", "outcomes")
 def version_of(db: sqlite3.Connection, schema: str = "main") -> int:
     """The format of a store; 0 for an empty file."""
     return _user_version(db, schema) & ~_IN_USE
+
+
+def is_signed(db: sqlite3.Connection, schema: str = "main") -> bool:
+    """Whether the tables have checksums: stores of the first releases do not."""
+    return version_of(db, schema) >= _SIGNED
 
 
 def is_in_use(db: sqlite3.Connection) -> bool:
@@ -78,7 +87,7 @@ def create(db: sqlite3.Connection) -> None:
 
 def upgrade(db: sqlite3.Connection) -> None:
     """Brings an older store up to date, within the caller's transaction. Its rows stay as they are, without checksums."""
-    for table in ("outcomes", ADDED):
+    for table in () if is_signed(db) else ("outcomes", ADDED):
         if _columns(db, table):
             db.execute(f"ALTER TABLE {table} ADD COLUMN checksum TEXT NOT NULL DEFAULT '{UNSIGNED}'")
     db.execute(_CLAIMS)
@@ -87,7 +96,7 @@ def upgrade(db: sqlite3.Connection) -> None:
 
 def schema_problems(db: sqlite3.Connection) -> Iterator[str]:
     """What no store has: views, triggers, indexes, tables with other columns."""
-    old = version_of(db) < VERSION
+    old = not is_signed(db)
     kinds = dict(db.execute("SELECT name, type FROM main.sqlite_master"))
     for name, kind in kinds.items():
         if kind != "table" or (name in _EXPECTED and _is_virtual(db, name)):

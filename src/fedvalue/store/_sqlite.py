@@ -21,13 +21,11 @@ from typing import Any
 from fedvalue._checks import as_path
 from fedvalue.errors import FedvalueError, InputError, StoreError
 from fedvalue.outcome import Outcome
-from fedvalue.store import _added, _claims
-from fedvalue.store._added import AddedMetric
+from fedvalue.store import _added, _claims, _told
 from fedvalue.store._closing import close_file, lacks_log
 from fedvalue.store._file import LOCK_SECONDS, enter_log_mode, log_of, open_file
 from fedvalue.store._merge import MergeReport, merge_attached
 from fedvalue.store._names import default_names, other_names
-from fedvalue.store._protocol import agree
 from fedvalue.store._rows import as_object, checked, outcome_of, row_of
 from fedvalue.store._schema import (
     OLDEST,
@@ -164,7 +162,8 @@ class UtilityStore:
     def append(self, game_id: str, outcomes: Iterable[tuple[int, Outcome]], replicate: int = 0) -> None:
         """Adds outcomes, all or none of them. A number that is there is never changed.
 
-        A coalition that is known already only gets the metrics that it lacks, and those only if the others agree.
+        A coalition that is known already only gets the metrics that it lacks, and what test rows said if that is not
+        known; both only if the other metrics agree.
         """
         now, given = _now(), list(outcomes)
         rows = [row_of(game_id, mask, replicate, outcome, now) for mask, outcome in given]
@@ -173,8 +172,9 @@ class UtilityStore:
                 inserted = self._db.executemany(
                     "INSERT OR IGNORE INTO outcomes VALUES (?,?,?,?,?,?,?,?,?)", rows
                 )
-                if inserted.rowcount < len(rows):
-                    _added.insert(self._db, self._further(game_id, given, replicate, now))
+                stored = self._known(game_id, given, replicate) if inserted.rowcount < len(rows) else {}
+                _added.insert(self._db, _added.further(game_id, given, stored, replicate, now))
+                _told.insert(self._db, game_id, given, stored, replicate)
                 _claims.finish(self._db, game_id, [f"{mask:x}" for mask, _ in given], replicate)
             if time.monotonic() - self._copied >= _CHECKPOINT_SECONDS:
                 self._db.execute("PRAGMA main.wal_checkpoint(PASSIVE)")
@@ -236,6 +236,11 @@ class UtilityStore:
                 further = added.get((row["mask"], row["replicate"]), {})
                 yield row | {"metrics": _added.extended(as_object(row["metrics"]), further)}
 
+    def row_errors(self, game_id: str) -> dict[tuple[str, int], dict[str, float]]:
+        """By coalition (as text) and replicate, how far another sample of test rows would move each metric."""
+        with self._explained("read"):
+            return _told.stderrs(self._db, game_id)
+
     def verify(self) -> list[str]:
         """Everything that is wrong with the file; an empty list when nothing is."""
         return list(problems(self._db, self.path, self._without_log))
@@ -265,24 +270,20 @@ class UtilityStore:
             if mask in stored:
                 metrics = _added.extended(stored[mask].metrics, {metric.name: metric.value})
                 stored[mask] = stored[mask]._replace(metrics=metrics)
+        for mask, rows in _told.read(self._db, game_id, replicate, keys).items():
+            if mask in stored:
+                stored[mask] = stored[mask]._replace(rows=rows)
         return stored
 
-    def _further(
-        self, game_id: str, given: Sequence[tuple[int, Outcome]], replicate: int, now: str
-    ) -> list[AddedMetric]:
-        """Metrics of these outcomes that the rows which are there lack, where the two agree in the others."""
+    def _known(
+        self, game_id: str, given: Sequence[tuple[int, Outcome]], replicate: int
+    ) -> dict[int, Outcome]:
+        """What the store holds of these outcomes, some of which were there before."""
         stored = self.read(game_id, [mask for mask, _ in given], replicate)
         for mask, _ in given:
             if mask not in stored:
                 raise ValueError(f"{game_id} / {mask:x} / {replicate}: it is there and cannot be found")
-        return [
-            AddedMetric(game_id, replicate, f"{mask:x}", name, float(number), now)
-            for mask, outcome in given
-            if outcome.metrics.keys() - stored[mask].metrics.keys()
-            and agree(stored[mask].metrics, outcome.metrics)
-            for name, number in outcome.metrics.items()
-            if name not in stored[mask].metrics
-        ]
+        return stored
 
     def _prepare(self, had_log: bool) -> None:
         version = version_of(self._db)

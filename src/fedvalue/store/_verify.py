@@ -6,17 +6,17 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedvalue.store import _added
+from fedvalue.store import _added, _told
 from fedvalue.store._file import log_of
 from fedvalue.store._rows import COLUMNS, UNSIGNED, as_object, row_problem
-from fedvalue.store._schema import VERSION, schema_problems, version_of
+from fedvalue.store._schema import is_signed, schema_problems
 
 __all__ = ["game_problem", "problems", "row_columns"]
 
 
 def row_columns(db: sqlite3.Connection) -> str:
     """What to select for a row: stores of earlier releases have no checksums."""
-    return ", ".join((*COLUMNS, "checksum" if version_of(db) >= VERSION else f"'{UNSIGNED}'"))
+    return ", ".join((*COLUMNS, "checksum" if is_signed(db) else f"'{UNSIGNED}'"))
 
 
 def problems(db: sqlite3.Connection, path: Path, without_log: bool) -> Iterator[str]:
@@ -42,6 +42,7 @@ def problems(db: sqlite3.Connection, path: Path, without_log: bool) -> Iterator[
             if wrong:
                 yield f"{row[0]} / {row[1]} / {row[2]}: {wrong}"
         yield from _added.problems(db)
+        yield from _told.problems(db)
     except sqlite3.Error as error:  # the rest cannot be read, which is a finding, not a failure
         yield f"SQLite: {error}"
 

@@ -247,7 +247,7 @@ def _devices() -> dict[str, int]:
 
 def _outcomes(
     session: Session,
-    result: tuple[Mapping[Trial, dict[str, float]], Mapping[Trial, UtilityError]],
+    result: tuple[Mapping[Trial, Outcome], Mapping[Trial, UtilityError]],
     asked: Mapping[Trial, list[Trial]],
     began: float,
     failed: dict[Trial, UtilityError],
@@ -255,6 +255,7 @@ def _outcomes(
     found, reasons = result
     failed |= {same: reason for trial, reason in reasons.items() for same in asked[trial]}
     seconds = (time.perf_counter() - began) / (len(found) + len(reasons))
-    for trial, metrics in found.items():
+    for trial, outcome in found.items():
+        share = seconds / len(asked[trial])
         for same in asked[trial]:
-            yield same, Outcome(metrics, seconds / len(asked[trial]), "local", session.device)
+            yield same, outcome._replace(seconds=share, backend="local", device=session.device)

@@ -33,6 +33,7 @@ from fedvalue.training._session import (
     Session,
     Stack,
     StartingLearner,
+    Telling,
     Weighed,
 )
 from fedvalue.training._traces import Trace, TraceGames, need_updates
@@ -54,6 +55,7 @@ __all__ = [
     "Session",
     "Stack",
     "StartingLearner",
+    "Telling",
     "Trace",
     "TraceGames",
     "Training",

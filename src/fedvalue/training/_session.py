@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.training._rules import Training
 
@@ -22,6 +23,7 @@ __all__ = [
     "Session",
     "Stack",
     "StartingLearner",
+    "Telling",
     "Weighed",
 ]
 
@@ -124,6 +126,15 @@ class Guessing(Protocol):
     """A session whose untrained model has no answer: what a guess reaches instead, in the metrics where it is known."""
 
     def guesses(self) -> Mapping[str, float]: ...
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A session that can also tell what single test rows said about a model."""
+
+    def outcomes(self, stack: Stack) -> list[Outcome]:
+        """What `evaluate` gives, as outcomes with their `rows`; who trains adds time and place."""
+        ...
 
 
 @runtime_checkable

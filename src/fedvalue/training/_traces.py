@@ -22,6 +22,7 @@ from fedvalue.errors import InputError, UtilityError
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.training._fedavg import canonical_masks
+from fedvalue.training._measure import outcomes_of
 from fedvalue.training._session import AveragingSession, Learner, Stack
 
 __all__ = ["Trace", "TraceGames", "need_updates"]
@@ -126,15 +127,15 @@ class TraceGames:
     def _outcome(self, trace: Trace) -> Outcome:
         """The recorded run is a training of the grand coalition: what came of it."""
         began = time.perf_counter()
-        (metrics,) = trace.session.evaluate(trace.end)
-        if not all(isfinite(number) for number in metrics.values()):
+        (outcome,) = outcomes_of(trace.session, trace.end)
+        if not all(isfinite(number) for number in outcome.metrics.values()):
             raise UtilityError(
                 "The recorded training of all clients diverged: its model gives numbers that are not finite. "
                 "Lower the rate and run again.",
                 members(full_mask(self.n)),
             )
         seconds = trace.seconds + time.perf_counter() - began
-        return Outcome(metrics, seconds, "trace", trace.session.device)
+        return outcome._replace(seconds=seconds, backend="trace", device=trace.session.device)
 
     def _utilities(self, t: int, masks: Sequence[int]) -> Array:
         stands_for = canonical_masks(self.scenario, masks)

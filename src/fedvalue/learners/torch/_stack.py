@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from fedvalue.errors import InputError
-from fedvalue.learners._scores import scores
+from fedvalue.learners._scores import outcomes
 from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.metrics import Metric
 from fedvalue.learners.torch._checks import (
@@ -37,6 +37,7 @@ from fedvalue.learners.torch._parts import Program, one_thread, side_by_side
 from fedvalue.learners.torch._random import SEEDED, seeded_generators
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
+from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.store import FileNames, fingerprint
 from fedvalue.training import Training
@@ -261,7 +262,13 @@ class TorchSession:
         return trained
 
     def evaluate(self, stack: TorchStack) -> list[dict[str, float]]:
-        found: list[dict[str, float]] = []
+        return [dict(outcome.metrics) for outcome in self._outcomes(stack, told=False)]
+
+    def outcomes(self, stack: TorchStack) -> list[Outcome]:
+        return self._outcomes(stack, told=True)
+
+    def _outcomes(self, stack: TorchStack, told: bool) -> list[Outcome]:
+        found: list[Outcome] = []
         count = len(next(iter(stack.values())))
         # What can be trained at once can be evaluated at once, or fewer models on more samples: not on a CPU, where
         # a product of another shape is another sum, and equal samples would no longer have equal outputs.
@@ -278,9 +285,8 @@ class TorchSession:
             starts = range(first, min(count, first + at_once), chunk)
             of_models = torch.cat(self._each_part(outputs, starts, training=False))
             with self.lock, one_thread() if self.in_parts else nullcontext():
-                found += scores(
-                    of_models, self.test_y, self.scenario.task, self.parts, self.own_metrics, self.scale
-                )
+                of_test = (self.test_y, self.scenario.task, self.parts, self.own_metrics, self.scale)
+                found += outcomes(of_models, *of_test, told=told)
         return found
 
     def _each_part(

@@ -138,7 +138,7 @@ class RayTrainer:
                 self.stage = lambda text: send({"stage": text})
                 rules, wanted = Training(**request["training"]), dict(request["asked"])
                 for mask, outcome in self._here(scenario, learner, rules, wanted):
-                    send({"mask": mask, "outcome": outcome._asdict()})
+                    send({"mask": mask, "outcome": outcome.to_plain()})
 
             child = Apart(answer, self.close)
             self._child = key, child
@@ -151,7 +151,7 @@ class RayTrainer:
                 if "stage" in message:
                     self.stage(message["stage"])
                 else:
-                    yield message["mask"], Outcome(**message["outcome"])
+                    yield message["mask"], Outcome.from_plain(message["outcome"])
             whole = True
         finally:
             if not whole:  # somebody does not wait for the rest, or there is none
