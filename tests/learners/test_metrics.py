@@ -239,7 +239,7 @@ class TestLearners:
             return float(((said - labels) ** 2).mean()) if regression else float((said == labels).mean())
 
         learner = measuring(make_learner(model), {"own": Metric("again", again, takes="predictions")})
-        rules = Training(rounds=2) if model == "xgboost" else QUICK
+        rules = Training(rounds=2) if model in ("xgboost", "least-squares") else QUICK
         session = learner.session(scenario, rules, "cpu", None)
         for metrics in session.evaluate(final_models(session, scenario, rules, [1, 6])):
             assert metrics["own"] == pytest.approx(metrics["mse" if regression else "accuracy"], rel=1e-5)

@@ -129,7 +129,7 @@ class TestResult:
         if fails == "at its start":
             store.write_text("not a store")
         else:
-            monkeypatch.setattr(fv.FederatedGame, "evaluate", lambda *given, **more: 1 / 0)
+            monkeypatch.setattr(fv.FederatedGame, "evaluate_trials", lambda *given, **more: 1 / 0)
         job = fv.Job("digits", **SMALL, method="loo", out=folder, store=store, overwrite=True)
         with pytest.raises((fv.StoreError, ZeroDivisionError)):
             job.run()
