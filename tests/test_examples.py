@@ -90,7 +90,7 @@ def check_regression_r2(text: str) -> None:
 CHECKS: dict[str, Callable[[str], None]] = {
     name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
 }
-SLOW = {"own_csv_torch", "regression_r2"}
+SLOW = {"own_csv_torch", "own_function", "regression_r2"}
 
 
 @pytest.mark.parametrize(

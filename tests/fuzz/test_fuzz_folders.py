@@ -185,6 +185,7 @@ def test_random_folders(contents: dict[str, bytes], options: dict[str, Any]) -> 
         accounted_for(Path(folder), contents, **options)
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     st.sampled_from([*CLIENTS, "test"]),

@@ -151,6 +151,9 @@ REASONS = {
     "nan": "must return a finite number. Got nan",
 }
 LIMITED = {"hangs": 0.5, "spins": 0.5}
+# One that raises, one that ends, one that takes too long; the others end in the same ways.
+QUICK = ("raises", "dies", "hangs")
+EVERY = [pytest.param(what, marks=() if what in QUICK else pytest.mark.slow) for what in REASONS]
 
 
 class TestSameNumbers:
@@ -301,7 +304,7 @@ class TestSideBySide:
 
 
 class TestFailures:
-    @pytest.mark.parametrize("what", REASONS)
+    @pytest.mark.parametrize("what", EVERY)
     def test_a_coalition_that_always_fails_is_named_and_the_others_are_kept(
         self, tmp_path: Path, what: str
     ) -> None:
@@ -315,7 +318,7 @@ class TestFailures:
         assert set(kept) == set(fn.calls()) - {BAD}, "something finished was lost"
         assert set(kept) >= {members(mask) for mask in range(5)}
 
-    @pytest.mark.parametrize("what", REASONS)
+    @pytest.mark.parametrize("what", EVERY)
     def test_a_coalition_that_fails_once_is_tried_again(self, tmp_path: Path, what: str) -> None:
         fn = Misbehaving(tmp_path, what, times=1)
         game = fv.FunctionGame(3, fn, batch=False, key="k", jobs=2, retries=1, timeout=LIMITED.get(what))

@@ -36,12 +36,16 @@ from fedvalue.trainers import LocalTrainer
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+# Convolutions and recurrent cells take ten times as long.
+QUICK_FIRST = [pytest.param(m, marks=pytest.mark.slow if m in ("cnn", "lstm") else ()) for m in TORCH_MODELS]
+
+
 class TestAgainstAPlainLoop:
     def test_every_torch_model_is_checked_here(self) -> None:
         assert DATA_OF.keys() == LEARNERS.keys()
         assert list(MODELS) == TORCH_MODELS
 
-    @pytest.mark.parametrize("model", TORCH_MODELS)
+    @pytest.mark.parametrize("model", QUICK_FIRST)
     @pytest.mark.parametrize(
         "changes",
         [
@@ -214,7 +218,7 @@ class TestAlgorithms:
 
 
 class TestLearning:
-    @pytest.mark.parametrize("model", TORCH_MODELS)
+    @pytest.mark.parametrize("model", QUICK_FIRST)
     def test_every_model_learns(self, model: str) -> None:
         scenario = DATA_OF[model]((60, 60, 60))
         training = rules(epochs=6, rounds=3)

@@ -622,10 +622,12 @@ def _record(names: Sequence[str]) -> dict[str, Any]:
     "args",
     [
         (*SMALL, "--exact", "--partition", "demo"),
-        (*SMALL, "--method", "cc", "--budget", "8", "--seed", "3", "--metric", "loss", "--optimizer", "sgd"),
-        ("--no-config", "--scenario", "synthetic", "--clients", "4", "--samples", "9", "--method", "k-greedy",
-         "--option", "k=2", "--scenario-option", "noise_sd=0.3", "--replicates", "2"),
-        (*SMALL, "--algorithm", "fedprox", "--mu", "0.5", "--model", "linear"),
+        *(pytest.param(args, marks=pytest.mark.slow) for args in (
+            (*SMALL, "--method", "cc", "--budget", "8", "--seed", "3", "--metric", "loss", "--optimizer", "sgd"),
+            ("--no-config", "--scenario", "synthetic", "--clients", "4", "--samples", "9", "--method", "k-greedy",
+             "--option", "k=2", "--scenario-option", "noise_sd=0.3", "--replicates", "2"),
+            (*SMALL, "--algorithm", "fedprox", "--mu", "0.5", "--model", "linear"),
+        )),
     ],
 )  # fmt: skip
 def test_the_command_of_a_report_repeats_the_run(

@@ -18,7 +18,14 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
+# Every second one for every change, all of them before a release.
+CASES = [
+    pytest.param(pattern, id=pattern.name, marks=pytest.mark.slow if number % 2 else ())
+    for number, pattern in enumerate(PATTERNS)
+]
+
+
+@pytest.mark.parametrize("pattern", CASES)
 def test_no_change_hands_out_stale_utilities(pattern: Pattern, tmp_path: Path) -> None:
     assert outcome_of(pattern, tmp_path) in ("other id", "refused")
 

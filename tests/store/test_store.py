@@ -9,7 +9,9 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -490,8 +492,10 @@ def test_a_closed_store_says_so(filled: Path) -> None:
     store = UtilityStore(filled)
     store.close()
     store.close()
-    with pytest.raises(StoreError, match="closed"):
+    with pytest.raises(StoreError, match="it was closed; open it again"):
         store.read("game")
+    with pytest.raises(StoreError, match="it was closed"):
+        store.verify()
 
 
 def test_nothing_is_pickled() -> None:
@@ -728,3 +732,38 @@ def test_a_store_of_an_earlier_release_is_read_merged_and_gets_checksums(path: P
     edit(path, "UPDATE added_metrics SET value=4.0 WHERE mask='2'")
     with UtilityStore(path) as store:
         assert len(store.verify()) == 2
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: store.register("g", 2),
+        lambda store: store.append("g", [(1, Outcome({"utility": 0.5}))]),
+        lambda store: store.read("g"),
+        lambda store: store.games(),
+        lambda store: store.game("g"),
+        lambda store: store.rename("g", ["a", "b"]),
+        lambda store: store.verify(),
+        lambda store: store.close(),
+    ],
+)
+def test_a_store_belongs_to_the_thread_that_opened_it(
+    use: Callable[[UtilityStore], Any], tmp_path: Path
+) -> None:
+    with UtilityStore(tmp_path / "s.db") as store, ThreadPoolExecutor(1) as other:
+        store.register("g", 2)
+        with pytest.raises(StoreError, match="opened in another thread; open it in every thread"):
+            other.submit(use, store).result()
+        assert store.game("g").n == 2  # and is not harmed
+
+
+def test_every_thread_may_open_the_same_file(tmp_path: Path) -> None:
+    def append(mask: int) -> None:
+        with UtilityStore(tmp_path / "s.db") as store:
+            store.append("g", [(mask, Outcome({"utility": float(mask)}))])
+
+    with UtilityStore(tmp_path / "s.db") as store:
+        store.register("g", 4)
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(append, range(16)))
+        assert sorted(store.read("g")) == list(range(16))

@@ -11,8 +11,9 @@ import io
 import os
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -32,6 +33,12 @@ Files = dict[str, Rows]
 
 
 def clean() -> Files:
+    """A copy of the clean tables, to be altered."""
+    return {name: [list(row) for row in rows] for name, rows in _drawn().items()}
+
+
+@cache
+def _drawn() -> Files:
     """Four clients and a test set: whole numbers, decimals, a fraction, a date, categories, a label of 0 and 1."""
     draw = np.random.default_rng(11)
     files = {}
@@ -78,32 +85,27 @@ class Dirty:
     options: Mapping[str, Any] = field(default_factory=dict)
     delimiter: str = ","
 
-    def write(self, folder: Path) -> Path:
-        """The dirty folder."""
-        return self._write(folder, True)
-
     def write_clean(self, folder: Path) -> Path:
         """The folder as it should have been."""
-        return self._write(folder, False)
+        return replace(self, change=None, damage=None, delimiter=",").write(folder)
 
-    def _write(self, folder: Path, dirty: bool) -> Path:
+    def write(self, folder: Path) -> Path:
+        """The dirty folder."""
         folder.mkdir()
         files = clean()
-        if self.base is not None:
-            self.base(files)
-        if dirty and self.change is not None:
-            self.change(files)
+        for alter in (self.base, self.change):
+            if alter is not None:
+                alter(files)
         for name, rows in files.items():
-            text = csv_of(rows, self.delimiter if dirty else ",")
+            text = csv_of(rows, self.delimiter)
             (folder / f"{name}.csv").write_text(text, encoding="utf-8", newline="")
-        if dirty and self.damage is not None:
+        if self.damage is not None:
             self.damage(folder)
         return folder
 
 
 def verdict(case: Dirty, place: Path) -> tuple[str, str]:
     """What came of a dirty folder (refused, reported, same, or wrong), and what was said about it."""
-    truth = load_scenario("files", folder=case.write_clean(place / "clean"), label="outcome")
     try:
         built = load_scenario(
             "files", folder=case.write(place / "dirty"), **{"label": "outcome", **case.options}
@@ -113,7 +115,17 @@ def verdict(case: Dirty, place: Path) -> tuple[str, str]:
     said = told(built)
     if case.expect == REPORTED and case.says in said:
         return REPORTED, said
-    return (SAME if equal(built, truth) else "wrong"), said
+    return (SAME if equal(built, _truth(case, place / "clean")) else "wrong"), said
+
+
+_TRUTHS: dict[Any, Scenario] = {}
+
+
+def _truth(case: Dirty, folder: Path) -> Scenario:
+    """The clean folder's scenario, which most cases have in common; read once."""
+    if case.base not in _TRUTHS:
+        _TRUTHS[case.base] = load_scenario("files", folder=case.write_clean(folder), label="outcome")
+    return _TRUTHS[case.base]
 
 
 def told(scenario: Scenario) -> str:

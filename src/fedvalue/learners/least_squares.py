@@ -75,11 +75,6 @@ class LeastSquares:
             )
         if scenario.vocabulary:
             raise InputError("The model 'least-squares' needs numbers. This scenario holds text.")
-        if training.identity()["algorithm"] != "fedavg":
-            raise InputError(
-                f"The model 'least-squares' is solved, not trained step by step: {training.algorithm} does "
-                "not apply. Leave the algorithm at fedavg."
-            )
         training.allow_only(
             self.rules,
             "the model 'least-squares', which is solved in closed form",

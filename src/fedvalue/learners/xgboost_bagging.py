@@ -95,14 +95,9 @@ class XGBoostBagging:
             raise InputError(
                 "The model 'xgboost' needs numbers. This scenario holds text: use 'text-mean' or 'lstm'."
             )
-        if training.identity()["algorithm"] != "fedavg":
-            raise InputError(
-                f"The model 'xgboost' grows trees, it has no gradient steps: {training.algorithm} does not "
-                "apply. Leave the algorithm at fedavg."
-            )
         training.allow_only(
             self.rules,
-            "the model 'xgboost', which grows trees",
+            "the model 'xgboost', which grows trees and has no gradient steps",
             "Its own options are trees, depth, eta, …: --model-option eta=0.1, or XGBoostBagging(eta=0.1).",
         )
         return XGBoostSession(self, scenario, training, memory)

@@ -108,10 +108,11 @@ class UtilityStore:
 
     def close(self) -> None:
         """Ends the connection; what was appended stays, in this one file if nobody else uses it."""
-        if self._without_log and not self._writes:  # looking into a copy does not make it complete
-            self._db.close()
-        else:
-            close_file(self._db, self.path, self._writes)
+        with self._explained("close"):
+            if self._without_log and not self._writes:  # looking into a copy does not make it complete
+                self._db.close()
+            else:
+                close_file(self._db, self.path, self._writes)
 
     def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None:
         """Makes a game known, with a description for people; a second time changes nothing.
@@ -243,6 +244,10 @@ class UtilityStore:
 
     def verify(self) -> list[str]:
         """Everything that is wrong with the file; an empty list when nothing is."""
+        with self._explained("verify"):
+            self._db.execute(
+                "SELECT 1"
+            )  # that the store was closed, or opened elsewhere, is not wrong with the file
         return list(problems(self._db, self.path, self._without_log))
 
     def merge(self, other: str | PathLike[str]) -> MergeReport:
@@ -346,6 +351,10 @@ def _advice(text: str) -> str:
         return "the file was cut off or damaged; it was not changed, restore it from a copy"
     if "locked" in text:
         return f"another process kept it locked for {LOCK_SECONDS:.0f} s; run again when it is done"
+    if "same thread" in text:
+        return "it was opened in another thread; open it in every thread that uses it, or pass on its path"
+    if "closed database" in text:
+        return "it was closed; open it again"
     return "SQLite refused"
 
 

@@ -85,7 +85,7 @@ class Training:
     def allow_only(self, names: Sequence[str], what: str, hint: str) -> None:
         """Refuses rules that would be without effect: those that are neither among `names` nor as usual."""
         others = [
-            rule.name
+            self.algorithm if rule.name == "algorithm" else rule.name
             for rule in fields(self)
             if rule.name not in (*names, "seed") and getattr(self, rule.name) != rule.default
         ]
