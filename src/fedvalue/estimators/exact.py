@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import comb, factorial
 
 import numpy as np
@@ -21,7 +22,8 @@ def exact_mc(n: int, budget: int, rng: np.random.Generator, *, most_seeds: int |
     """
     if not most_seeds or most_seeds == 1:
         v = yield range(1 << n)
-        return Estimate(shapley_values(n, v))
+        nothing_left = {"coalitions": np.zeros((n, n))}
+        return Estimate(shapley_values(n, v), parts=nothing_left, linear=partial(shapley_values, n))
     v = yield [(0, 0), *((mask, seed) for seed in range(most_seeds) for mask in range(1, 1 << n))]
     rows = v[1:].reshape(most_seeds, -1)
     values = np.array([shapley_values(n, np.concatenate([v[:1], row])) for row in rows])
@@ -33,7 +35,7 @@ def exact_mc(n: int, budget: int, rng: np.random.Generator, *, most_seeds: int |
 
 
 def shapley_values(n: int, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The Shapley values of a table of all 2**n utilities, by bitmask."""
+    """The Shapley values of a table of all 2**n utilities, by bitmask; further axes are further tables."""
     return _weighted_marginals(n, v, shapley_weights(n))
 
 
@@ -66,10 +68,11 @@ def _weighted_marginals(
 ) -> NDArray[np.float64]:
     """Σ_{S∌i} weight(|S|)·[v(S∪i) − v(S)] for every i, on the whole table at once."""
     weight = weight_of_size[_sizes(n - 1)]
-    phi = np.empty(n)
+    phi = np.empty((n, *v.shape[1:]))
     for i in range(n):
-        halves = v.reshape(-1, 2, 1 << i)  # axis 1: without and with client i
-        phi[i] = np.vdot(halves[:, 1] - halves[:, 0], weight.reshape(-1, 1 << i))
+        halves = v.reshape(-1, 2, 1 << i, *v.shape[1:])  # axis 1: without and with client i
+        gains = (halves[:, 1] - halves[:, 0]).reshape(len(weight), *([-1] if v.ndim > 1 else []))
+        phi[i] = np.dot(weight, gains).reshape(v.shape[1:])
     return phi
 
 

@@ -24,8 +24,10 @@ from fedvalue.games import (
     lacks_metric,
     refuse_changed,
     refuse_unrecognised,
+    rows_of_utility,
 )
 from fedvalue.outcome import LARGEST, Outcome
+from fedvalue.per_row import PerRow
 from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.run._shift import Shift
 from fedvalue.store import Claiming, Store, register
@@ -51,6 +53,7 @@ class Ledger:
         # By replicate; a method that trains with several seeds has them as further ones.
         self.known: list[dict[int, float]] = [{} for _ in range(game.replicates)]
         self.fresh: list[set[int]] = [set() for _ in range(game.replicates)]
+        self.told: dict[Trial, PerRow] = {}  # what test rows said of the metric that counts, by replicate
         self.took: dict[int, float] = {}
         self.check_seconds = 0.0  # that it took to see whether the game is still the same
         self.grounded = game if isinstance(game, Grounded) else None
@@ -327,6 +330,9 @@ class Ledger:
             )
         self._note_empty(mask, outcome)
         self.known[replicate][mask] = float(utility)
+        told = rows_of_utility(self.game, mask, outcome)
+        if told is not None:
+            self.told[mask, replicate] = told
         self.took[mask] = self.took.get(mask, 0.0) + outcome.seconds
 
     def _is_empty(self, mask: int) -> bool:
