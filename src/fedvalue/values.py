@@ -39,7 +39,7 @@ _KINDS: dict[str, Any] = {
     "utility_of_none": (*_NUMBER, NoneType), "utility_of_all": (*_NUMBER, NoneType),
     "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
     "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
-    "seeds": int, "parts": Mapping,
+    "seeds": int, "parts": Mapping, "test_rows": (int, NoneType),
 }  # fmt: skip
 
 
@@ -107,7 +107,8 @@ class Values:
     Trained with one of the `seeds` there are, values are those of that seed. Trained with several, they are those of the
     expected utility, and `evaluations` counts trainings. `stderr` and `covariance` are the total of what is known of three
     `parts`, whose covariances they add up: "coalitions" that were not trained, the luck of "training", and the sample
-    of "test" rows. `errors` has their standard errors.
+    of "test" rows. `errors` has their standard errors. `test_rows` is how many rows the models were measured on, where
+    that is known.
 
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
@@ -149,6 +150,7 @@ class Values:
     suspicious: tuple[str, ...] = ()
     seeds: int = 1
     parts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    test_rows: int | None = None
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
@@ -330,6 +332,7 @@ class Values:
         plain |= {} if self.stored_as == self.metric else {"stored_as": self.stored_as}
         plain |= {"suspicious": list(self.suspicious)} if self.suspicious else {}
         plain |= {"seeds": self.seeds} if self.seeds > 1 else {}
+        plain |= {} if self.test_rows is None else {"test_rows": self.test_rows}
         if self.parts:
             plain["parts"] = {
                 name: {"stderr": _deviations(part).tolist(), "correlation": _correlations(part)}

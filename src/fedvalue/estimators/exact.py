@@ -32,7 +32,8 @@ def exact_mc(
         return (yield from _one_seed_with_its_luck(n))
     if most_seeds is None or most_seeds == 1:
         v = yield range(1 << n)
-        return Estimate(shapley_values(n, v), linear=partial(shapley_values, n))
+        nothing_left = {"coalitions": np.zeros((n, n))}
+        return Estimate(shapley_values(n, v), parts=nothing_left, linear=partial(shapley_values, n))
     v = yield [(0, 0), *((mask, seed) for seed in range(most_seeds) for mask in range(1, 1 << n))]
 
     def rows(v: Array) -> Array:

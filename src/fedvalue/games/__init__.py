@@ -20,7 +20,7 @@ from fedvalue.games._base import (
 from fedvalue.games._empty import EmptyLike
 from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
-from fedvalue.games._lacking import completed, lacking, lacks_metric
+from fedvalue.games._lacking import completed, lacking, lacks_metric, rows_of_utility
 from fedvalue.games._recognised import refuse_changed, refuse_unrecognised
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
@@ -54,5 +54,6 @@ __all__ = [
     "read_table",
     "refuse_changed",
     "refuse_unrecognised",
+    "rows_of_utility",
     "takes_claims_of",
 ]

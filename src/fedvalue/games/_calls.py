@@ -15,13 +15,29 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from fedvalue._checks import as_array
 from fedvalue._text import shortened
 from fedvalue.coalitions import members
+from fedvalue.errors import InputError
+from fedvalue.per_row import PerRow
 from fedvalue.trainers import Claim
 
-__all__ = ["Agenda", "Call", "Failed", "Failure", "Replied", "Reply", "call", "calls_here", "failure"]
+__all__ = [
+    "Agenda",
+    "Call",
+    "Failed",
+    "Failure",
+    "Replied",
+    "Reply",
+    "Said",
+    "call",
+    "calls_here",
+    "failure",
+]
 
 # A call that takes longer than this is not widened: what a killed process loses stays this small.
 _SHORT_CALL_SECONDS = 0.01
@@ -45,8 +61,15 @@ class Failure:
     hopeless: bool = False
 
 
-Reply: TypeAlias = "list[float | Failure] | Failure"
-"""A number or a failure for each coalition of a call, or one failure of the call as a whole."""
+Reply: TypeAlias = "list[Said | Failure] | Failure"
+"""What the function said, or a failure, for each coalition of a call, or one failure of the call as a whole."""
+
+
+class Said(NamedTuple):
+    """A utility, and what test rows said of it, where the function tells."""
+
+    utility: float
+    rows: PerRow | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +134,7 @@ class Agenda:
         in_a_moment = 0.0 if self.seconds is None else _CLAIMED_SECONDS / max(self.seconds, 1e-9)
         return max(self.width, int(min(in_a_moment, _CLAIMED_AT_ONCE)))
 
-    def settle(self, done: Call, reply: Reply, seconds: float) -> list[tuple[int, float]]:
+    def settle(self, done: Call, reply: Reply, seconds: float) -> list[tuple[int, Said]]:
         """The utilities that a call gave; its failures are tried again, or final."""
         self.seconds = seconds / len(done.masks)
         if self.adapts:
@@ -122,11 +145,11 @@ class Agenda:
             return []
         found = [reply] * len(done.masks) if isinstance(reply, Failure) else reply
         utilities = []
-        for mask, utility in zip(done.masks, found, strict=True):
-            if isinstance(utility, Failure):
-                self._failed(mask, done.attempt, utility)
+        for mask, said in zip(done.masks, found, strict=True):
+            if isinstance(said, Failure):
+                self._failed(mask, done.attempt, said)
             else:
-                utilities.append((mask, utility))
+                utilities.append((mask, said))
         return utilities
 
     def _failed(self, mask: int, attempt: int, failure: Failure) -> None:
@@ -148,7 +171,7 @@ def call(fn: Callable[..., Any], batch: bool, coalitions: list[tuple[int, ...]])
     """Calls the function once, or once for each coalition where it takes a single one.
 
     >>> call(lambda coalitions: [len(c) for c in coalitions], True, [(), (0, 2)])
-    [0.0, 2.0]
+    [Said(utility=0.0, rows=None), Said(utility=2.0, rows=None)]
     >>> call(lambda coalition: 1 / len(coalition), False, [()])[0].reason
     'ZeroDivisionError: division by zero'
     """
@@ -171,25 +194,49 @@ def call(fn: Callable[..., Any], batch: bool, coalitions: list[tuple[int, ...]])
         return Failure(
             f"it must return one number per coalition ({len(coalitions)}). Got {len(found)}", hopeless=True
         )
-    return [_number(utility) for utility in found]
+    return [_said(returned) for returned in found]
 
 
-def _call_alone(fn: Callable[..., Any], coalition: tuple[int, ...]) -> float | Failure:
+def _call_alone(fn: Callable[..., Any], coalition: tuple[int, ...]) -> Said | Failure:
     try:
-        utility = fn(coalition)
+        returned = fn(coalition)
     except (Exception, SystemExit) as error:
         return failure(error)
-    return _number(utility)
+    return _said(returned)
 
 
-def _number(utility: object) -> float | Failure:
+def _said(returned: object) -> Said | Failure:
+    """A number, a vector of numbers whose mean counts, or a pair of a number and its standard error."""
+    if isinstance(returned, tuple) and len(returned) == 2:
+        utility, stderr = map(_number, returned)
+        if math.isfinite(utility) and 0 <= stderr < math.inf:
+            return Said(utility, PerRow.error(stderr))
+        return Failure(
+            f"a pair must be a finite number and a standard error of at least 0. Got {_shown(returned)}"
+        )
+    if isinstance(returned, list) and len(returned) == 2:
+        return Failure(
+            "a list of two may be two test rows or a number with its standard error. Return an array of NumPy for rows, "
+            f"a tuple for a number with its error. Got {_shown(returned)}"
+        )
+    number = _number(returned)
+    if math.isfinite(number):
+        return Said(number)
     try:
-        number = float(utility)  # type: ignore[arg-type]
+        numbers = as_array(returned, "What it returns", np.float64)
+        rows = PerRow.of(numbers)
+        return Said(float(numbers.mean()), rows)
+    except InputError:
+        return Failure(f"it must return a finite number. Got {_shown(returned)}")
+
+
+def _number(returned: object) -> float:
+    if isinstance(returned, list) or (isinstance(returned, np.ndarray) and returned.ndim):
+        return math.nan
+    try:
+        return float(returned)  # type: ignore[arg-type]
     except Exception:  # whatever the conversion of a user's own type raises
-        number = math.nan
-    return (
-        number if math.isfinite(number) else Failure(f"it must return a finite number. Got {_shown(utility)}")
-    )
+        return math.nan
 
 
 def failure(error: BaseException) -> Failure:

@@ -14,8 +14,9 @@ from fedvalue._checks import checked_init, expect, whole
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
 from fedvalue.games._base import MOST_REPLICATES, client_names
-from fedvalue.games._calls import Agenda, Failed, Replied, calls_here
+from fedvalue.games._calls import Agenda, Failed, Replied, Said, calls_here
 from fedvalue.outcome import UTILITY, Outcome
+from fedvalue.per_row import PerRow
 from fedvalue.store import FileNames, fingerprint
 from fedvalue.trainers import Claim
 
@@ -25,6 +26,11 @@ __all__ = ["FunctionGame"]
 @checked_init
 class FunctionGame:
     """A game given by a function: `fn([(0, 2), (1,)]) -> [0.9, 0.7]`, tuples of client indices.
+
+    In place of a number it may return one for every test row: an array, always of the same length, whose mean is the
+    utility; or a pair (utility, standard error). Then values know how far another sample of test rows would move
+    them. Standard errors are taken to be independent of each other. Where all models are measured on the same rows they
+    are not, their differences err less, and rows are the better choice.
 
     With `batch=False` the function takes one coalition and returns one number. Fast functions are
     called with many coalitions at a time, slow ones (over ten milliseconds) one by one, so that a killed
@@ -82,6 +88,7 @@ class FunctionGame:
         self.key = None if key is None else str(key)
         self.files = None if files is None else _paths(files)
         self.id, self.doubts = self._identity()
+        self._test_rows: int | None = None  # that the function told about first
 
     @property
     def changed(self) -> bool:
@@ -120,10 +127,27 @@ class FunctionGame:
         )
         with closing(replies):
             for call, reply, seconds in replies:
-                for mask, utility in agenda.settle(call, reply, seconds):
-                    yield mask, Outcome({UTILITY: utility}, seconds / len(call.masks), backend="function")
+                for mask, said in agenda.settle(call, reply, seconds):
+                    share = seconds / len(call.masks)
+                    yield (
+                        mask,
+                        Outcome({UTILITY: said.utility}, share, "function", rows=self._rows(mask, said)),
+                    )
         if agenda.failed:
             raise self._error(agenda.failed)
+
+    def _rows(self, mask: int, said: Said) -> dict[str, PerRow]:
+        """What test rows said, of which there must always be as many."""
+        if said.rows is None:
+            return {}
+        if said.rows.varies and said.rows.rows != (self._test_rows or said.rows.rows):
+            raise UtilityError(
+                f"The utility function must return as many numbers for every coalition, one per test row. It returned "
+                f"{said.rows.rows} for coalition {members(mask)}, and {self._test_rows} before.",
+                members(mask),
+            )
+        self._test_rows = said.rows.rows or self._test_rows
+        return {UTILITY: said.rows}
 
     def _in_workers(self, agenda: Agenda, replicate: int) -> Generator[Replied, None, None]:
         from fedvalue.games._workers import calls_in_workers

@@ -8,10 +8,11 @@ from fedvalue._text import plural
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError, StoreError
 from fedvalue.games._base import Game, Grounded, Measured
-from fedvalue.outcome import Outcome, plain_metric
+from fedvalue.outcome import UTILITY, Outcome, plain_metric
+from fedvalue.per_row import PerRow
 from fedvalue.store import agree
 
-__all__ = ["completed", "lacking", "lacks_metric"]
+__all__ = ["completed", "lacking", "lacks_metric", "rows_of_utility"]
 
 _NAMED = 4
 
@@ -21,6 +22,18 @@ def lacks_metric(game: Game, mask: int, outcome: Outcome) -> bool:
     if isinstance(game, Grounded) and game.is_empty(mask):
         return game.empty_as not in outcome.metrics
     return isinstance(game, Measured) and game.stored_as not in outcome.metrics
+
+
+def rows_of_utility(game: Game, mask: int, outcome: Outcome) -> PerRow | None:
+    """What test rows said of the utility of a coalition, up to its sign; None where that is not known.
+
+    A function of one's own that returns a plain number for ∅ means one that does not depend on test rows.
+    """
+    if _is_empty(game, mask):
+        assert isinstance(game, Grounded)
+        return outcome.rows.get(game.empty_as)
+    told = outcome.rows.get(game.stored_as if isinstance(game, Measured) else UTILITY)
+    return PerRow.fixed(0.0) if told is None and mask == 0 else told
 
 
 def lacking(game: Game, stored: Mapping[int, Outcome]) -> dict[int, Outcome]:

@@ -38,7 +38,8 @@ import numpy as np
 from fedvalue._extras import limited_threads
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
-from fedvalue.games._calls import Agenda, Call, Failure, Replied, Reply, call, failure
+from fedvalue.games._calls import Agenda, Call, Failure, Replied, Reply, Said, call, failure
+from fedvalue.per_row import PerRow
 
 __all__ = ["calls_in_workers"]
 
@@ -243,16 +244,21 @@ def _cores() -> int:
 
 
 def _encoded(reply: Reply, seconds: float) -> bytes:
-    def plain(found: float | Failure) -> object:
-        return [found.reason, found.where, found.hopeless] if isinstance(found, Failure) else found
+    def plain(found: Said | Failure) -> object:
+        if isinstance(found, Failure):
+            return [found.reason, found.where, found.hopeless]
+        return {"utility": found.utility, "rows": None if found.rows is None else found.rows.to_plain()}
 
     found = plain(reply) if isinstance(reply, Failure) else {"each": [plain(item) for item in reply]}
     return json.dumps([found, seconds]).encode()
 
 
 def _decoded(message: bytes) -> tuple[Reply, float]:
-    def read(found: Any) -> float | Failure:
-        return Failure(found[0], found[1], None, found[2]) if isinstance(found, list) else float(found)
+    def read(found: Any) -> Said | Failure:
+        if isinstance(found, list):
+            return Failure(found[0], found[1], None, found[2])
+        rows = found["rows"]
+        return Said(float(found["utility"]), None if rows is None else PerRow.from_plain(rows))
 
     found, seconds = json.loads(message)
     if isinstance(found, dict):

@@ -24,9 +24,11 @@ from fedvalue.games import (
     lacks_metric,
     refuse_changed,
     refuse_unrecognised,
+    rows_of_utility,
     takes_claims_of,
 )
 from fedvalue.outcome import LARGEST, Outcome
+from fedvalue.per_row import PerRow
 from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.run._shift import Shift
 from fedvalue.store import Claiming, Store, register
@@ -51,6 +53,7 @@ class Ledger:
         # By the number of the seed: a replicate of the game, or one of those that a method trains with.
         self.known: defaultdict[int, dict[int, float]] = defaultdict(dict)
         self.fresh: defaultdict[int, set[int]] = defaultdict(set)
+        self.told: dict[Trial, PerRow] = {}  # what test rows said of the metric that counts
         self.took: dict[int, float] = {}
         self.check_seconds = 0.0  # that it took to see whether the game is still the same
         self.grounded = game if isinstance(game, Grounded) else None
@@ -320,6 +323,9 @@ class Ledger:
             )
         self._note_empty(mask, outcome)
         self.known[seed][mask] = float(utility)
+        told = rows_of_utility(self.game, mask, outcome)
+        if told is not None:
+            self.told[mask, seed] = told
         self.took[mask] = self.took.get(mask, 0.0) + outcome.seconds
 
     def _is_empty(self, mask: int) -> bool:

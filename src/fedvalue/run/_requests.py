@@ -29,6 +29,7 @@ class Request:
     known: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     asked: set[int] | range = field(default_factory=set)
     trials: set[Trial] = field(default_factory=set)
+    asks: list[Sequence[int] | Sequence[Trial]] = field(default_factory=list)  # as the plan yielded them
     most_seeds: int | None = 1
     seconds: float = 0.0
     idle: int = 0

@@ -40,6 +40,7 @@ from fedvalue.run._methods import MethodLike, check_types, default_method, runna
 from fedvalue.run._observers import Observer, Observers, OnOutcome, OnStage, OnValues
 from fedvalue.run._progress import progress_bar
 from fedvalue.run._requests import Request, admit, checked_budget, plan_of, request
+from fedvalue.run._test_rows import with_test_rows
 from fedvalue.store import Store, UtilityStore
 from fedvalue.values import Cost, Estimate, Values
 from fedvalue.yardsticks import Baseline
@@ -193,6 +194,7 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         trained, total = ledger.trained_trials(counted_trials), len(counted_trials)
         everyone = None if none is None else none + float(estimate.mean.sum())
     exact = game.exact_cost(ledger.took) if isinstance(game, Priced) else (None, None)
+    estimate, test_rows = with_test_rows(estimate, asked.asks, game.replicates, ledger.told)
     return Values(
         mean=estimate.mean,
         names=game.names,
@@ -225,6 +227,7 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         suspicious=game.suspicious if isinstance(game, Examined) else (),
         seeds=len({seed for _, seed in asked.trials}) or 1,
         parts=estimate.parts,
+        test_rows=test_rows,
     )
 
 
@@ -368,6 +371,7 @@ def _estimate(n: int, method: Method, returned: Any) -> Estimate:
 def _charge(asked: Request, ask: Ask) -> None:
     """Counts distinct coalitions, or trainings of them; a plan that asks for more than its budget is stopped."""
     before = asked.evaluations
+    asked.asks.append(ask)
     if isinstance(ask, Trials):
         asked.trials.update(trial for trial in ask if trial[0])  # ∅ is not trained
     elif isinstance(ask, range):  # all coalitions of an exact method: a set of them would fill the memory
