@@ -11,6 +11,7 @@ from fedvalue.games._base import (
     Reseeded,
     Sharing,
     Staged,
+    Tested,
     Traceable,
     client_names,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "Sharing",
     "Staged",
     "TableGame",
+    "Tested",
     "Traceable",
     "as_game",
     "client_names",

@@ -29,6 +29,7 @@ __all__ = [
     "Reseeded",
     "Sharing",
     "Staged",
+    "Tested",
     "Traceable",
     "client_names",
 ]
@@ -92,6 +93,14 @@ class Reseeded(Protocol):
 
     @property
     def seeds(self) -> int | None: ...
+
+
+@runtime_checkable
+class Tested(Protocol):
+    """A game whose models are measured on so many test rows; None where that is not known."""
+
+    @property
+    def test_rows(self) -> int | None: ...
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@ from fedvalue.training._measure import UNTRAINED_MODELS, measured, measured_untr
 from fedvalue.training._rules import Training
 from fedvalue.training._session import (
     AveragingSession,
+    Deterministic,
     Doubtful,
     Drawing,
     Learner,
@@ -31,6 +32,7 @@ __all__ = [
     "CHECKPOINT_SECONDS",
     "UNTRAINED_MODELS",
     "AveragingSession",
+    "Deterministic",
     "Doubtful",
     "Drawing",
     "Learner",
