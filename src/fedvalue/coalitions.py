@@ -21,6 +21,7 @@ __all__ = [
     "Trial",
     "allocate",
     "balanced_layer",
+    "by_seed",
     "complement",
     "complementary_pairs",
     "full_mask",
@@ -39,6 +40,19 @@ __all__ = [
 
 Trial: TypeAlias = tuple[int, int]
 """One training: a coalition as a bitmask, and the number of the seed (0, 1, …) that it is trained with."""
+
+
+def by_seed(trials: Iterable[Trial]) -> dict[int, list[int]]:
+    """The coalitions of every seed, in the order in which they are named.
+
+    >>> by_seed([(0b1, 0), (0b11, 2), (0b10, 0)])
+    {0: [1, 2], 2: [3]}
+    """
+    found: dict[int, list[int]] = {}
+    for mask, seed in trials:
+        found.setdefault(seed, []).append(mask)
+    return found
+
 
 # Layers up to this many coalitions are listed outright when distinct ones must be drawn from them.
 _LISTABLE = 20_000

@@ -76,7 +76,7 @@ def _to_halve(values: Values) -> int | None:
     if (
         values.one_seed and "training" in values.parts
     ):  # of one seed more coalitions do not help, further seeds do
-        return 3 * values.evaluations
+        return 3 * (values.evaluations - values.luck_trainings)
     low, high = 0, max(1, values.evaluations)
     while (values.expected_gain(high) or 0.0) < 0.5:
         low, high = high, 2 * high

@@ -247,6 +247,12 @@ class Values:
         return self.random and self.seeds == 1 and self.replicates == 1
 
     @property
+    def luck_trainings(self) -> int:
+        """How many trainings with other seeds exact values of one seed have, to see how much of them is luck."""
+        known = self.guarantee == "exact" and self.one_seed and "training" in self.parts
+        return max(0, self.evaluations - (1 << self.n) + 1) if known else 0
+
+    @property
     def promise(self) -> str:
         """The guarantee in words: values that are exact for the trainings that were made say so.
 

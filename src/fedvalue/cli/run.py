@@ -25,7 +25,7 @@ __all__ = ["run"]
 
 _OF_COMMAND = ("name", "clients", "partition", "samples", "seed", "data_dir")
 _OWN = (
-    "exact", "json", "dry_run", "config", "no_config", "quiet", "option", "scenario_option", "model_option"
+    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "scenario_option", "model_option"
 )  # not of the job  # fmt: skip
 
 
@@ -56,6 +56,7 @@ def run(
     exact: Annotated[bool, typer.Option("--exact", help="The same as --method exact.")] = False,
     budget: Annotated[int | None, typer.Option(help="Most trainings; with one seed, most distinct coalitions. [default: n·ln n, at least 64; with one seed 32]")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds that the trainings are spread over; 1: the values of that seed. [default: as suits method and budget]")] = None,
+    no_noise: Annotated[bool, typer.Option("--no-noise", help="With --exact: no trainings with other seeds, which show how much is luck.")] = False,
     option: MethodOptions = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
@@ -88,7 +89,8 @@ def run(
     given["scenario_options"] = scenario_options(scenario_option or (), _OF_COMMAND)
     given["model_options"] = model_options(model_option or ())
     with notes():
-        given |= {"method": method, "budget": budget, "options": method_options(method, option or ())}
+        options = method_options(method, option or ()) | ({"noise": False} if no_noise else {})
+        given |= {"method": method, "budget": budget, "options": options}
         job = Job(**given)
         with busy("reading the data", quiet):
             prepared = job.prepared

@@ -315,6 +315,11 @@ def limits(values: Values) -> tuple[str, ...]:
             f"With another seed, the {values.metric} of a single training varies by {values.noise:.4f} (standard "
             "deviation). The values are those of the expected utility, and what is left of that luck is in the intervals."
         )
+    elif values.replicates == 1:
+        said.append(
+            f"With other random seeds, the {values.metric} of a single training varies by {values.noise:.4f} (standard "
+            "deviation)."
+        )
     else:
         said.append(
             f"With other random seeds, the {values.metric} of a single training varies by {values.noise:.4f} (standard "
@@ -328,6 +333,8 @@ def cost_lines(values: Values, trainings: History | None) -> tuple[str, ...]:
     times = f", each {values.replicates} times" if values.replicates > 1 else ""
     before = f" and {count(values.known_before)} more from the store" if values.known_before else ""
     what = f"{count(values.evaluations)} of {plural(1 << values.n, 'coalition')}"
+    if values.luck_trainings:
+        what = f"all {plural(1 << values.n, 'coalition')} and {plural(values.luck_trainings, 'training')} with other seeds"
     if values.seeds > 1:
         what = f"{plural(values.evaluations, 'training')} of coalitions, spread over {values.seeds} seeds"
     lines = [

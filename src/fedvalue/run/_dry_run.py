@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._text import count, duration, plural, size
-from fedvalue.coalitions import Trial, full_mask
+from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.games import lacking
 from fedvalue.run._memory import parse_memory
 from fedvalue.run._requests import Request, admit, plan_of
-from fedvalue.run._work import by_seed, work_of_trials
 from fedvalue.store import UtilityStore
 from fedvalue.trainers import seconds_per_pass
-from fedvalue.training import Weighed, Work, work_of_all
+from fedvalue.training import Weighed, Work, work_of_all, work_of_trials
 
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
@@ -36,7 +35,8 @@ class DryRun:
     `work` is what the asked trainings take, `exact` what those of all coalitions would. `models` are those that a gradient
     method puts together from one training, and evaluates. Where trainings are spread over several `seeds`, `coalitions`
     are pairs of a coalition and a seed. `stored` of them are in the store already. `besides` what the method asks for, a
-    run evaluates the untrained model and all clients.
+    run evaluates the untrained model and all clients. `luck`: trainings with other seeds by which exact values of one
+    seed learn how much of them is luck.
     """
 
     job: Job
@@ -51,6 +51,7 @@ class DryRun:
     memory: int | None
     models: int
     besides: tuple[str, ...] = ()
+    luck: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: the record of the run, and its plan."""
@@ -63,6 +64,7 @@ class DryRun:
                 "asks": self.asks,
                 "besides": list(self.besides),
                 "stored": self.stored,
+                "luck_trainings": self.luck,
                 "trainings": self.work.trained,
                 "client_trainings": self.work.client_trainings,
                 "first_round": self.work.first_round,
@@ -81,7 +83,10 @@ class DryRun:
         stored = f", {count(self.stored)} of them in the store" if self.stored else ""
         name = self.job.request().method.name
         what = f"{count(self.coalitions)} of {count(everything)} coalitions"
-        if self.seeds > 1:
+        if self.luck:
+            what = f"all {count(everything)} coalitions, and {plural(self.luck, 'training')} with other seeds to see how much "
+            what += "is luck (--no-noise: none)"
+        elif self.seeds > 1:
             what = f"{plural(self.coalitions, 'training')} of coalitions, spread over {self.seeds} seeds"
         lines = [f"Plan: {name}, {what}{stored}."]
         if self.besides:
@@ -104,7 +109,7 @@ class DryRun:
             f"Time: about {duration(self.seconds)} on {self.job.prepared.device}{shared}, estimated from a short "
             "measurement."
         )
-        if self.coalitions < everything or self.seeds > 1:
+        if not self.luck and (self.coalitions < everything or self.seeds > 1):
             lines.append(
                 f"Exact values{' of one seed' if self.job.one_seed is False else ''}: {count(self.exact.trained * game.replicates)} trainings, about "
                 f"{duration(self.exact_seconds)}, estimated in the same way."
@@ -160,6 +165,7 @@ def dry_run(job: Job) -> DryRun:
         memory=_memory(job, work),
         models=models,
         besides=besides,
+        luck=max(0, coalitions - (1 << game.n) + 1) if asked.exact_of_one_seed and seeds > 1 else 0,
     )
 
 

@@ -34,6 +34,11 @@ class Request:
     idle: int = 0
 
     @property
+    def exact_of_one_seed(self) -> bool:
+        """Whether all coalitions are trained with the first seed, and some with others, to see how much is luck."""
+        return self.method.guarantee == "exact" and self.most_seeds is None
+
+    @property
     def evaluations(self) -> int:
         """Distinct coalitions, or trainings of coalitions with several seeds, that were asked for so far."""
         return len(self.trials) if self.trials else len(self.asked)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from fedvalue._files import sealed, write_file, write_json
 from fedvalue.audit import Audit, audit
-from fedvalue.coalitions import Trial
+from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
 from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
-from fedvalue.run._work import by_seed, work_of_trials
 from fedvalue.store import History, UtilityStore, read_history
+from fedvalue.training import work_of_trials
 from fedvalue.values import Cost, Values
 
 if TYPE_CHECKING:

@@ -230,7 +230,8 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         empty=ledger.empty,
         baseline=_baseline(game, ledger),
         suspicious=game.suspicious if isinstance(game, Examined) else (),
-        seeds=len({seed for _, seed in asked.trials}) or 1,
+        # Exact values are those of the first seed; the others only show by how much it is luck.
+        seeds=1 if asked.exact_of_one_seed else len({seed for _, seed in asked.trials}) or 1,
         parts=estimate.parts,
         random=game.replicates > 1 or (isinstance(game, Reseeded) and game.seeds != 1),
         test_rows=game.test_rows if isinstance(game, Tested) else None,

@@ -66,9 +66,10 @@ def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | N
     lines += _cost_lines(values, work)
     lines += guarantee_lines(values, budget)
     if values.noise is not None and values.seeds == 1:
+        rest = f"; {rest_on(values)}" if values.replicates > 1 else ""
         lines.append(
             f"Training noise: with other random numbers the {values.metric} of one training varies by "
-            f"{values.noise:.4f} (standard deviation); {rest_on(values)}."
+            f"{values.noise:.4f} (standard deviation){rest}."
         )
     return lines
 
@@ -77,6 +78,8 @@ def _cost_lines(values: Values, work: Work) -> list[str]:
     cost, replicates, several = values.cost, values.replicates, values.seeds > 1
     assert cost is not None
     what = f"{count(values.evaluations)} of {plural(1 << values.n, 'coalition')}"
+    if values.luck_trainings:
+        what = f"all {plural(1 << values.n, 'coalition')} and {_luck(values.luck_trainings)}"
     if several:
         what = f"{plural(values.evaluations, 'training')} of coalitions, spread over {values.seeds} seeds"
     if replicates > 1:
@@ -90,7 +93,7 @@ def _cost_lines(values: Values, work: Work) -> list[str]:
     else:
         what += f", {plural(work.trained, 'training')} ({count(work.client_trainings)} local ones)"
     lines = [f"Cost: {what}, {duration(values.seconds)}."]
-    besides = (cost.trained + cost.reused) // replicates - values.evaluations
+    besides = 0 if values.luck_trainings else (cost.trained + cost.reused) // replicates - values.evaluations
     if besides > 0:
         lines.append(
             f"Besides the coalitions that {values.method} asked for, {count(besides)} more "
@@ -100,7 +103,7 @@ def _cost_lines(values: Values, work: Work) -> list[str]:
                 else "were evaluated for comparison (the untrained model and all clients)."
             )
         )
-    if several:
+    if several or values.luck_trainings:
         return lines
     if values.evaluations == 1 << values.n:
         exact = cost.exact_trainings or 0
@@ -142,6 +145,10 @@ def _stands_out(scenario: Scenario, values: Values) -> list[str]:
             f"{'it' if len(harmful) == 1 else 'them'}."
         )
     return lines
+
+
+def _luck(extra: int) -> str:
+    return f"{plural(extra, 'training')} with other seeds, to see how much is luck"
 
 
 def _unsure(values: Values) -> str:

@@ -3,7 +3,15 @@
 What a model must be able to do to be trained so is the contract `Session`; learners fulfil it.
 """
 
-from fedvalue.training._cost import Work, first_passes, passes_of, seconds_per_pass_of, work_of, work_of_all
+from fedvalue.training._cost import (
+    Work,
+    first_passes,
+    passes_of,
+    seconds_per_pass_of,
+    work_of,
+    work_of_all,
+    work_of_trials,
+)
 from fedvalue.training._fedavg import (
     canonical_masks,
     data_weights,
@@ -61,4 +69,5 @@ __all__ = [
     "waves",
     "work_of",
     "work_of_all",
+    "work_of_trials",
 ]

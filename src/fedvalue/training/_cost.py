@@ -7,12 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, by_seed, members
 from fedvalue.scenarios import Scenario
 from fedvalue.training._fedavg import canonical_masks
 from fedvalue.training._rules import Training
 
-__all__ = ["Work", "first_passes", "passes_of", "seconds_per_pass_of", "work_of", "work_of_all"]
+__all__ = [
+    "Work",
+    "first_passes",
+    "passes_of",
+    "seconds_per_pass_of",
+    "work_of",
+    "work_of_all",
+    "work_of_trials",
+]
 
 _BACKWARD = 3  # a training step costs about three forward passes
 
@@ -51,6 +59,26 @@ def work_of(scenario: Scenario, training: Training, masks: Iterable[int]) -> Wor
         (len(asked), len(coalitions), len(distinct)),
         (len(clients), sum(sizes[i] for i in clients)),
         (sum(map(len, coalitions)), float(sum(sizes[i] for coalition in coalitions for i in coalition))),
+    )
+
+
+def work_of_trials(scenario: Scenario, training: Training, trials: Iterable[Trial]) -> Work:
+    """What trainings with several seeds take: nothing is shared between two of them.
+
+    >>> from fedvalue.scenarios import load_scenario
+    >>> s = load_scenario("synthetic", clients=3, samples=9)
+    >>> work = work_of_trials(s, Training(rounds=2), [(0b011, 0), (0b001, 0), (0b110, 1)])
+    >>> work.trained, work.first_round, work.per_later_round
+    (3, 4, 5)
+    """
+    seeds = [work_of(scenario, training, masks) for masks in by_seed(trials).values()]
+    return Work(
+        sum(work.coalitions for work in seeds),
+        sum(work.trained for work in seeds),
+        sum(work.first_round for work in seeds),
+        sum(work.per_later_round for work in seeds),
+        training.rounds,
+        sum(work.passes for work in seeds),
     )
 
 
