@@ -64,7 +64,7 @@ FOR_ESTIMATORS = {
 FLOW = [
     "_version errors per_row outcome _text _files _checks _extras _imports coalitions",
     "yardsticks",
-    "values scoring",
+    "precision values scoring",
     "store",
     "scenarios payout",
     "training",

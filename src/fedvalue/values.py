@@ -17,6 +17,7 @@ from fedvalue._files import CHECKSUM, is_sealed
 from fedvalue._text import plain_table
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
+from fedvalue.precision import Remedy, advice, dominant, remedy
 from fedvalue.yardsticks import Baseline, Empty
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _KINDS: dict[str, Any] = {
     "utility_of_none": (*_NUMBER, NoneType), "utility_of_all": (*_NUMBER, NoneType),
     "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
     "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
-    "seeds": int, "parts": Mapping, "test_rows": (int, NoneType),
+    "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType),
 }  # fmt: skip
 
 
@@ -107,8 +108,8 @@ class Values:
     Trained with one of the `seeds` there are, values are those of that seed. Trained with several, they are those of the
     expected utility, and `evaluations` counts trainings. `stderr` and `covariance` are the total of what is known of three
     `parts`, whose covariances they add up: "coalitions" that were not trained, the luck of "training", and the sample
-    of "test" rows. `errors` has their standard errors. `test_rows` is how many rows the models were measured on, where
-    that is known.
+    of "test" rows. `errors` has their standard errors, `dominant` is the largest of them, and `advice` says what would
+    halve the intervals. `random` says that another seed would give other utilities, and `test_rows` how many there are.
 
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
@@ -150,6 +151,7 @@ class Values:
     suspicious: tuple[str, ...] = ()
     seeds: int = 1
     parts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    random: bool = False
     test_rows: int | None = None
 
     def __post_init__(self) -> None:
@@ -172,6 +174,11 @@ class Values:
         object.__setattr__(self, "parts", parts)
         if self.covariance is not None:
             object.__setattr__(self, "covariance", _square(self.covariance, len(names), "Values.covariance"))
+        elif parts:  # the total of what is known
+            object.__setattr__(self, "covariance", np.sum(list(parts.values()), axis=0))
+        if self.stderr is None and parts:
+            assert self.covariance is not None
+            object.__setattr__(self, "stderr", _deviations(self.covariance))
 
     @property
     def n(self) -> int:
@@ -234,6 +241,52 @@ class Values:
             known = {"coalitions": self.stderr}
         return {name: known.get(name) for name in PARTS}
 
+    @property
+    def one_seed(self) -> bool:
+        """Whether all trainings had one seed, so that the values are those of that seed."""
+        return self.random and self.seeds == 1 and self.replicates == 1
+
+    @property
+    def luck_trainings(self) -> int:
+        """How many trainings with other seeds exact values of one seed have, to see how much of them is luck."""
+        known = self.guarantee == "exact" and self.one_seed and "training" in self.parts
+        return max(0, self.evaluations - (1 << self.n) + 1) if known else 0
+
+    @property
+    def promise(self) -> str:
+        """The guarantee in words: values that are exact for the trainings that were made say so.
+
+        >>> Values([1.0], ["a"], "exact", 2, guarantee="exact", random=True).promise
+        'exact for this seed'
+        """
+        if self.guarantee != "exact" or not self.random:
+            return self.guarantee
+        if self.one_seed:
+            return "exact for this seed"
+        return f"exact for these {self.seeds if self.seeds > 1 else self.replicates} seeds"
+
+    @property
+    def dominant(self) -> str | None:
+        """What the error is mostly made of: "coalitions", "training" or "test"; None where nothing is known of it.
+
+        >>> Values([1.0], ["a"], "surrogate", 64, parts={"training": [[4.0]], "test": [[1.0]]}).dominant
+        'training'
+        """
+        return dominant(self)
+
+    def remedy(self) -> Remedy | None:
+        """What would halve the intervals: how many more trainings, or how many test rows; None without intervals."""
+        return remedy(self)
+
+    def advice(self) -> list[str]:
+        """What the intervals are mostly made of, what would halve them, and what is not in them, in sentences.
+
+        >>> parts = {"coalitions": [[0.5]], "test": [[9.5]]}
+        >>> Values([1.0], ["a"], "surrogate", 64, parts=parts, test_rows=449).advice()
+        ['The ± is mostly the 449 test rows (95% of the variance): about 2,133 would halve it.']
+        """
+        return advice(self)
+
     def interval(self, level: float = 0.95) -> NDArray[np.float64] | None:
         """Lower and upper bound per client (rows), or None where the method has no valid one.
 
@@ -253,13 +306,14 @@ class Values:
         """How likely client i is worth more than client j; None where the method cannot tell.
 
         Clients are given by index or name. Errors of two values are rarely independent, so this needs the
-        covariance of a method like `surrogate`; exact values are ordered for certain.
+        covariance of a method like `surrogate`; exact values are ordered for certain, as far as their seed goes. All known
+        parts of the error count.
 
         >>> v = Values([3.0, 1.0], ("a", "b"), "surrogate", 8, covariance=[[1.0, 0.0], [0.0, 1.0]])
         >>> round(v.probability_order("a", "b"), 3)
         0.921
         """
-        from scipy.special import ndtr
+        from scipy.special import ndtr, stdtr
 
         first, second = self._index(i), self._index(j)
         ahead = float(self.mean[first] - self.mean[second])
@@ -269,14 +323,19 @@ class Values:
         variance = float(c[first, first] + c[second, second] - 2 * c[first, second])
         if first == second or (variance <= 0 and ahead == 0):
             return 0.5
-        return float(ndtr(ahead / math.sqrt(variance))) if variance > 0 else float(ahead > 0)
+        if variance <= 0:
+            return float(ahead > 0)
+        dof = math.inf if self.dof is None else float(min(self.dof[first], self.dof[second]))
+        distance = ahead / math.sqrt(variance)
+        return float(stdtr(dof, distance) if math.isfinite(dof) else ndtr(distance))
 
     def expected_gain(self, k: int) -> float | None:
         """By which fraction k more evaluations would narrow the widest interval; 0.5 halves it.
 
         `surrogate` foresees it: how uncertain a value will be depends on which coalitions are evaluated, not
         on what comes out (`forecast`, the best additions one by one). Beyond its horizon, and for
-        other methods with standard errors, √(γ/(γ + k)) of the width remains. None without standard errors.
+        other methods with standard errors, √(γ/(γ + k)) of the width remains. The part of the test rows stays as it
+        is: only more of them would narrow it. None without standard errors.
 
         >>> Values([1.0], ["a"], "permutation", 100, stderr=[0.1]).expected_gain(300)
         0.5
@@ -287,7 +346,15 @@ class Values:
         foreseen = min(k, len(self.forecast))
         remaining = 1 - self.forecast[foreseen - 1] if foreseen else 1.0
         done = self.evaluations + foreseen
-        return float(1 - remaining * math.sqrt(done / (done + k - foreseen))) if done else 0.0
+        if not done:
+            return 0.0
+        remaining *= math.sqrt(done / (done + k - foreseen))
+        widest = int(self.stderr.argmax())
+        rows, total = self.errors["test"], float(self.stderr[widest]) ** 2
+        if rows is None or total == 0:
+            return float(1 - remaining)
+        fixed = min(float(rows[widest]) ** 2 / total, 1.0)
+        return float(1 - math.sqrt(fixed + (1 - fixed) * remaining**2))
 
     def _index(self, client: int | str) -> int:
         if isinstance(client, str):
@@ -332,6 +399,7 @@ class Values:
         plain |= {} if self.stored_as == self.metric else {"stored_as": self.stored_as}
         plain |= {"suspicious": list(self.suspicious)} if self.suspicious else {}
         plain |= {"seeds": self.seeds} if self.seeds > 1 else {}
+        plain |= {"random": True} if self.random else {}
         plain |= {} if self.test_rows is None else {"test_rows": self.test_rows}
         if self.parts:
             plain["parts"] = {
@@ -405,7 +473,7 @@ class Values:
 
     def __str__(self) -> str:
         """A plain table, as `print` shows it."""
-        title = f"Data value by {self.method}{f' ({self.guarantee})' if self.guarantee else ''}"
+        title = f"Data value by {self.method}{f' ({self.promise})' if self.promise else ''}"
         return f"{title}\n{plain_table(['client', 'value', '± 95%', 'share'], self._cells(0.95))}"
 
     def _cells(self, level: float) -> list[tuple[str, str, str, str]]:

@@ -83,8 +83,10 @@ def test_value_in_a_pipe_is_plain(paper: Path) -> None:
     lines = found.stdout.splitlines()
     assert lines[0] == "Data value by exact"
     assert lines[2].split()[:4] == ["Ann", "+0.2200", "–", "25.6%"]
-    assert lines[5].startswith("Cost: 8 of 8 coalitions, 0.")
-    assert lines[6].startswith("Exact")
+    assert lines[5] == "All clients together: 0.9600; v(∅), no clients: 0.1000."
+    assert lines[6].startswith("Cost: 8 of 8 coalitions, 0.")
+    assert lines[7].startswith("Not known, and not in any ±: the luck of test rows")
+    assert lines[8].startswith("Exact")
     assert not set("\x1b┏┃│") & set(found.stdout)
 
 

@@ -321,7 +321,7 @@ class TestFacts:
             (Values([1.0], ["a"], "loo", 2, guarantee="biased"), "loo has no valid standard error"),
             (
                 Values([1.0], ["a"], "surrogate", 2, stderr=[0.1], guarantee="biased"),
-                "the error of the estimate",
+                "It covers coalitions that were not trained.",
             ),
         ],
     )

@@ -97,7 +97,7 @@ class TestResult:
 
     def test_it_prints_what_the_command_prints(self, result: fv.Result) -> None:
         assert "All clients together: accuracy" in str(result)
-        assert "Exact: these are the Shapley values" in str(result)
+        assert "Exact for this seed: these are the Shapley values" in str(result)
 
     def test_a_saved_run_is_one_for_the_commands(self, result: fv.Result, tmp_path: Path) -> None:
         folder = result.save(tmp_path / "run")

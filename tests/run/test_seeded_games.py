@@ -115,11 +115,30 @@ class TestFederations:
             stored = [store.read(game.id, None, seed) for seed in range(3)]
         assert sum(len([mask for mask in outcomes if mask]) for outcomes in stored) == 12
         assert stored[0][15].metrics != stored[1][15].metrics
-        assert fv.value(game, "surrogate", budget=12, store=path).seeds == 1
+        assert fv.value(game, "surrogate", budget=12, store=path, seeds=1).seeds == 1
 
-    def test_a_run_says_that_it_has_one_seed(self) -> None:
-        with pytest.raises(fv.InputError, match="replicates"):
-            fv.run("synthetic", clients=3, samples=20, options={"seeds": 4}).values  # noqa: B018
+    def test_without_a_word_trainings_are_spread_over_several_seeds(self, one_thread: None) -> None:
+        scenario = fv.load_scenario("synthetic", clients=6, samples=20)
+        game = fv.FederatedGame(scenario, "linear", fv.Training(rounds=1, epochs=1), device="cpu")
+        values = fv.value(game)
+        assert (values.method, values.seeds, values.evaluations) == ("surrogate", 8, 64)
+        assert values.random
+        assert values.test_rows == len(scenario.test)
+        assert values.noise is not None
+        assert values.errors["training"] is not None
+        assert values.errors["training"].min() > 0
+
+    def test_compared_methods_look_at_one_seed(self, one_thread: None) -> None:
+        scenario = fv.load_scenario("synthetic", clients=4, samples=20)
+        game = fv.FederatedGame(scenario, "linear", fv.Training(rounds=1, epochs=1), device="cpu")
+        found = fv.compare(game, ["surrogate", "exact", "ipss"], budget=10)
+        assert {values.seeds for values in found.values()} == {1}
+        assert found["exact"].promise == "exact for this seed"
+
+    def test_what_draws_nothing_has_one_seed(self) -> None:
+        scenario = fv.load_scenario("synthetic", clients=4, samples=20)
+        values = fv.value(fv.FederatedGame(scenario, "least-squares", device="cpu"))
+        assert (values.method, values.promise, values.random) == ("exact", "exact", False)
 
 
 class TestPlansOfOnesOwn:

@@ -18,6 +18,7 @@ from fedvalue.advice._accuracy import (
     largest_measured,
     measured,
 )
+from fedvalue.advice._luck import luck_left, luck_statement
 from fedvalue.errors import BudgetError, InputError
 from fedvalue.run import default_method
 
@@ -44,7 +45,9 @@ class Choice:
 class Advice:
     """What to run; what half and twice the trainings, and all, would buy; what to beware of.
 
-    `equal_split` is the relative error to expect where everyone is paid the same: what a method has to beat.
+    Errors are those against the exact values of one seed. `luck_left` is what is left of their error against the values
+    to be expected over seeds, where the trainings are spread over seeds; None where that was not measured. `equal_split` is
+    the relative error to expect where everyone is paid the same: what a method has to beat.
     """
 
     clients: int
@@ -55,6 +58,7 @@ class Advice:
     exact: Choice | None
     equal_split: float
     warnings: tuple[str, ...]
+    luck_left: float | None = None
 
     @property
     def command(self) -> str:
@@ -84,7 +88,7 @@ class Advice:
         time = "" if choice.seconds is None else f", about {duration(choice.seconds)}"
         what = f"{choice.method} with {count(choice.coalitions)} of {everything} coalitions{time}."
         if choice.method == _EXACT:
-            accuracy = "Exact values: no error besides the noise of training."
+            accuracy = "Exact values of one seed: no error of estimation."
         else:
             accuracy = (
                 f"Expected relative error: {percent(error.error)} % (four of five games: {percent(error.low)} to "
@@ -92,7 +96,13 @@ class Advice:
                 f"Paying everyone the same: {percent(self.equal_split)} %."
             )
         notes = [f"Note: {warning}" for warning in self.warnings]
-        return "\n".join([f"{plural(self.clients, 'client')}: {what}", accuracy, *notes])
+        return "\n".join([f"{plural(self.clients, 'client')}: {what}", accuracy, self.luck, *notes])
+
+    @property
+    def luck(self) -> str:
+        """What another seed would do to the values, as far as that was measured."""
+        choice = self.choice
+        return luck_statement(self.clients, choice.coalitions - 1, choice.method == _EXACT)
 
 
 def advise(
@@ -113,6 +123,7 @@ def advise(
     >>> print(advise(10, minutes=30, cost=20))
     10 clients: surrogate with 91 of 1,024 coalitions, about 30 min.
     Expected relative error: 1.0 % (four of five games: 0.17 to 11 %, larger where clients differ more). Paying everyone the same: 12 %.
+    That is against the exact values of one seed, which are luck themselves. Against the values to be expected, trainings over several seeds erred by 34% of what all coalitions of one seed did.
     """
     clients = whole("The number of clients", clients, 1, _MOST_CLIENTS)
     if sum(given is not None for given in (minutes, budget, target)) != 1:
@@ -194,6 +205,7 @@ def _around(clients: int, cost: float | None, choice: Choice) -> Advice:
         exact=exact and timed(exact),
         equal_split=equal_split(clients),
         warnings=tuple(_warnings(clients, choice)),
+        luck_left=None if choice.method == _EXACT else luck_left(clients, choice.coalitions - 1),
     )
 
 

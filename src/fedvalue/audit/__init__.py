@@ -20,7 +20,7 @@ import numpy as np
 from fedvalue._checks import between, checked_call, expect
 from fedvalue.audit._findings import Case, Comparison, Finding, find
 from fedvalue.audit._known import Known
-from fedvalue.audit._outlook import noise_statement, not_assessed, outlook, ranking
+from fedvalue.audit._outlook import counted, empty_statement, noise_statement, not_assessed, outlook, ranking
 from fedvalue.audit._write import (
     absent_text,
     as_markdown,
@@ -52,6 +52,7 @@ _FORMAT = "fedvalue.audit/1"
 class Audit:
     """Findings about clients, each with its evidence, and what can be said about all values together.
 
+    `counted` says which luck the intervals hold that findings go by, `empty` what v(∅) is and how it was fixed.
     `level` bounds the chance that an audit of a run without such clients has any finding about them at all.
     `absent` are clients of whom nothing is known, and why.
     """
@@ -68,13 +69,15 @@ class Audit:
     method: str
     game_id: str
     absent: Mapping[str, str] = field(default_factory=dict)
+    counted: str = ""
+    empty: str = ""
 
     @property
     def rate(self) -> str:
         """The false-alarm rate in words."""
         return (
             f"False alarms: if no client is of the kinds tested for, at most {self.level:.0%} of such audits name "
-            f"one, provided that the intervals of the values hold ({sum(self.tests.values()):,} tests, Holm-adjusted)."
+            f"one, provided that the intervals of the values hold{self.counted} ({sum(self.tests.values()):,} tests, Holm-adjusted)."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,13 +102,16 @@ def audit(
     level: float = 0.05,
     more: int | None = None,
     *,
+    seeds: Mapping[int, Sequence[int]] | None = None,
     store: UtilityStore | str | PathLike[str] | None = None,
 ) -> Audit:
     """Looks for clients that add nothing, are interchangeable, do harm, or depend on one other client.
 
     `store` is the one that the values were made with. Instead of it, `utilities` are those of all trained
     coalitions by bitmask, one number per replicate, and `prints` whatever tells trained models apart better than
-    their utility does, such as all their metrics. `more`: how many further trainings to look ahead to; as many
+    their utility does, such as all their metrics. Of values over several seeds, `seeds` are the numbers of those that the
+    utilities are of, in the same order, and the prints of a coalition are a tuple; two coalitions are compared within
+    one seed. `more`: how many further trainings to look ahead to; as many
     again where nothing is said.
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
@@ -116,24 +122,26 @@ def audit(
         raise InputError("An audit needs the trainings behind the values: give it their store, or utilities.")
     if utilities is None:
         history = _history(values, store)
-        utilities, prints = history.utilities, history.prints
+        utilities, prints, seeds = history.utilities, history.prints, history.seeds
     expect("utilities", utilities, Mapping, "a dict from bitmasks to lists of numbers")
-    known = Known.of(values.n, utilities, prints)
+    known = Known.of(values.n, utilities, prints, seeds if values.seeds > 1 else None)
     case = Case.of(values, known)
     findings, tests = find(case, level)
     return Audit(
         findings=findings,
         ranking=ranking(case),
         noise=noise_statement(case),
-        outlook=outlook(values, len(known.masks), more),
+        outlook=outlook(values, more),
         not_assessed=not_assessed(case),
         level=level,
         tests=tests,
-        coalitions=len(known.masks),
+        coalitions=known.coalitions,
         clients=values.n,
         method=values.method,
         game_id=values.game_id,
         absent=dict(values.absent),
+        counted=counted(values),
+        empty=empty_statement(values),
     )
 
 

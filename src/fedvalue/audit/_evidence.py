@@ -100,8 +100,13 @@ def compare_swaps(case: Case, group: tuple[int, ...], p: float) -> Finding:
         f"in its place {alike}. Trained together without anyone else, {names[0]} and {names[1]} reach {gains.gain:+.4f} "
         f"more than one of them alone; adding another client usually brings {gains.usual:+.4f}."
     )
-    alone, both = known.row(1 << i), known.row(1 << i | 1 << j)
-    extra = [] if alone is None or both is None else [_comparison(case, alone, both)]
+    pairs = [
+        (alone, both)
+        for both in known.rows(1 << i | 1 << j)
+        for alone in known.rows(1 << i)
+        if known.seeds[alone] == known.seeds[both]
+    ]
+    extra = [_comparison(case, *pairs[0])] if pairs else []
     shown = _shown(case, left, right)[: _SHOWN - len(extra)]
     return Finding("interchangeable", names, said, (*extra, *shown), len(left), p)
 
@@ -126,7 +131,8 @@ def compare_without(case: Case, i: int, j: int, p: float) -> Finding:
 def gap(values: Values, known: Known) -> list[Finding]:
     """Values that do not add up to what all clients reach together; methods in another unit do not claim to."""
     ends = known.row(0), known.row(full_mask(known.n))
-    if ends[0] is None or ends[1] is None or values.other_unit:
+    # Over several seeds, v(N) is what the values add up to: that of a single seed is its luck.
+    if ends[0] is None or ends[1] is None or values.other_unit or values.seeds > 1:
         return []
     none, all_ = (float(known.mean[row]) for row in ends if row is not None)
     total, added = all_ - none, float(values.mean.sum())
@@ -159,11 +165,11 @@ def _interval(case: Case, i: int) -> str:
     _, error, _ = case.worth.of(np.eye(case.known.n)[i])
     if error is None:
         return ""
-    if not case.worth.exact:
-        return f" ± {1.96 * error:.4f} (95%)"
     if case.worth.runs is not None:
         return f" (standard error {error:.4f} between replicates)"
-    return f" (training noise moves it by {error:.4f} at most, judged by how clients differ)"
+    if case.worth.bound:
+        return f" (training noise moves it by {error:.4f} at most, judged by how clients differ)"
+    return f" ± {1.96 * error:.4f} (95%)"
 
 
 def _shown(case: Case, first: Rows, second: Rows) -> tuple[Comparison, ...]:

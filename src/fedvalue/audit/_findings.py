@@ -69,17 +69,18 @@ def _always(counts: Counts) -> bool:
 
 
 def _worth(values: Values, known: Known, distinct: set[int]) -> Worth:
-    """Exact values err by training noise alone, estimates by what their method says."""
+    """Values err by what is known of the three parts; where nothing is, exact ones by the noise that replicates show."""
     n, margin = known.n, MARGIN * known.spread / known.n
-    if values.guarantee == "exact":
+    exact = values.guarantee == "exact"
+    if exact and values.covariance is None:
         spread = spread_of_values(known, values.mean, value_weights(known), distinct)
         if spread is None:
             return Worth(values.mean, None, np.full(n, np.inf), True, True, margin)
-        covariance = np.eye(n) * spread.error**2
-        return Worth(values.mean, covariance, np.full(n, spread.dof), True, True, margin, spread.runs)
+        covariance, bound = np.eye(n) * spread.error**2, spread.runs is None
+        return Worth(values.mean, covariance, np.full(n, spread.dof), True, True, margin, spread.runs, bound)
     dof = np.full(n, np.inf) if values.dof is None else values.dof
     if values.covariance is not None:
-        return Worth(values.mean, values.covariance, dof, True, False, margin)
+        return Worth(values.mean, values.covariance, dof, True, exact, margin)
     independent = None if values.stderr is None else np.diag(values.stderr**2)
     return Worth(values.mean, independent, dof, False, False, margin)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +27,9 @@ _EQUAL = 1e-9  # of the spread of all utilities: less is floating-point arithmet
 class Known:
     """`runs` has a row per coalition (ascending masks) and a column per replicate; `prints` tell models apart.
 
+    Where coalitions were trained with different seeds there is a row per training, and only trainings with the same
+    seed are compared: what differs between seeds is luck.
+
     Coalitions are found by hashes: the hash of S∪{i} is that of S, xor a number that belongs to i. That makes
     every comparison one vectorised lookup, whatever the number of clients.
     """
@@ -39,18 +42,32 @@ class Known:
     signs: NDArray[np.uint64]
     hashes: NDArray[np.uint64]
     order: Rows
+    seeds: Rows
 
     @classmethod
     def of(
-        cls, n: int, utilities: Mapping[int, Sequence[float]], prints: Mapping[int, Hashable] | None = None
+        cls,
+        n: int,
+        utilities: Mapping[int, Sequence[float]],
+        prints: Mapping[int, Hashable] | None = None,
+        seeds: Mapping[int, Sequence[int]] | None = None,
     ) -> Known:
-        """Coalitions with all their replicates; those with fewer than the others are left out."""
+        """Coalitions with all their replicates; those with fewer than the others are left out.
+
+        With `seeds`, the numbers of the seeds behind `utilities` in the same order, every training counts.
+        """
         for mask, found in utilities.items():
             whole("A coalition", mask, 0)
             expect(
                 "The utilities of a coalition", found, (list, tuple, np.ndarray), "a list, one per replicate"
             )
+        if seeds is not None and len({tuple(seeds[mask]) for mask in utilities if mask}) > 1:
+            return cls._of_seeds(n, utilities, prints, seeds)
         replicates = max((len(seen) for seen in utilities.values()), default=0)
+        if (
+            seeds is not None and 0 < len(utilities.get(0, ())) < replicates
+        ):  # v(∅) does not depend on the seed
+            utilities = {**utilities, 0: [float(np.mean(utilities[0]))] * replicates}
         masks = tuple(sorted(mask for mask, seen in utilities.items() if len(seen) == replicates))
         if not masks or replicates == 0:
             raise InputError("There are no trained coalitions to look at.")
@@ -59,16 +76,39 @@ class Known:
             raise InputError("Every utility must be a finite number. There is one that is not.")
         if masks[0] < 0 or masks[-1] > full_mask(n):
             raise InputError(f"A coalition names clients beyond the {n} of these values.")
-        seen: dict[Hashable, int] = {}
+        kinds = None if prints is None else _numbered([prints[mask] for mask in masks])
+        return cls._arranged(n, masks, runs, kinds, np.zeros(len(masks), dtype=np.intp))
+
+    @classmethod
+    def _of_seeds(
+        cls,
+        n: int,
+        utilities: Mapping[int, Sequence[float]],
+        prints: Mapping[int, Hashable] | None,
+        seeds: Mapping[int, Sequence[int]],
+    ) -> Known:
+        """A row for every training; prints are those of single trainings, in the order of the seeds."""
+        trials = sorted((mask, seed, k) for mask in utilities for k, seed in enumerate(seeds[mask]))
+        runs = as_array([[utilities[mask][k]] for mask, _, k in trials], "The utilities", np.float64)
+        if not np.isfinite(runs).all():
+            raise InputError("Every utility must be a finite number. There is one that is not.")
         kinds = None
         if prints is not None:
-            kinds = np.array([seen.setdefault(prints[mask], len(seen)) for mask in masks], dtype=np.intp)
+            kinds = _numbered([_print_of(prints[mask], k) for mask, _, k in trials])
+        masks = tuple(mask for mask, _, _ in trials)
+        if masks[0] < 0 or masks[-1] > full_mask(n):
+            raise InputError(f"A coalition names clients beyond the {n} of these values.")
+        return cls._arranged(n, masks, runs, kinds, np.array([seed for _, seed, _ in trials], dtype=np.intp))
+
+    @classmethod
+    def _arranged(cls, n: int, masks: tuple[int, ...], runs: Array, kinds: Rows | None, seeds: Rows) -> Known:
         inside = membership(masks, n)
-        signs = np.random.default_rng(0).integers(0, 1 << 63, n, dtype=np.uint64)
-        hashes = np.zeros(len(masks), dtype=np.uint64)
+        drawn = np.random.default_rng(0)
+        signs = drawn.integers(0, 1 << 63, n, dtype=np.uint64)
+        hashes = drawn.integers(0, 1 << 63, int(seeds.max()) + 1, dtype=np.uint64)[seeds]
         for i in range(n):
             hashes ^= np.where(inside[:, i], signs[i], np.uint64(0))
-        return cls(n, masks, runs, kinds, inside, signs, hashes, np.argsort(hashes))
+        return cls(n, masks, runs, kinds, inside, signs, hashes, np.argsort(hashes), seeds)
 
     @cached_property
     def mean(self) -> Array:
@@ -89,8 +129,17 @@ class Known:
 
     @property
     def complete(self) -> bool:
-        """Whether all coalitions are known."""
-        return len(self.masks) == 1 << self.n
+        """Whether all coalitions are known, in rows of their own."""
+        return len(self.masks) == 1 << self.n and not self.seeds.any()
+
+    @cached_property
+    def coalitions(self) -> int:
+        """How many coalitions are known."""
+        return len(set(self.masks))
+
+    def rows(self, mask: int) -> list[int]:
+        """Where a coalition stands: one row for every seed that it was trained with."""
+        return list(range(bisect_left(self.masks, mask), bisect_right(self.masks, mask)))
 
     @cached_property
     def spread(self) -> float:
@@ -128,3 +177,15 @@ class Known:
         partner = self.order[at]
         there = self.hashes[partner] == wanted
         return rows[there], partner[there]
+
+
+def _numbered(prints: Sequence[Hashable]) -> Rows:
+    """The same number for the same print."""
+    seen: dict[Hashable, int] = {}
+    return np.array([seen.setdefault(one, len(seen)) for one in prints], dtype=np.intp)
+
+
+def _print_of(prints: Hashable, k: int) -> Hashable:
+    expect("The prints of a coalition", prints, tuple, "a tuple, one for each seed")
+    of_seeds: tuple[Hashable, ...] = prints  # type: ignore[assignment]
+    return of_seeds[k]

@@ -38,7 +38,12 @@ class Spread:
 
 
 def single_noise(known: Known) -> float | None:
-    """Standard deviation of one training of a coalition; None without replicates."""
+    """Standard deviation of one training of a coalition; None where none was trained again."""
+    if known.seeds.any():
+        again = [known.mean[rows] for mask in set(known.masks) if len(rows := known.rows(mask)) > 1 and mask]
+        freedom = sum(len(utilities) - 1 for utilities in again)
+        squares = sum(float(utilities.var()) * len(utilities) for utilities in again)
+        return float(np.sqrt(squares / freedom)) if freedom else None
     trained = known.runs[known.size > 0]
     if known.replicates < 2 or not len(trained):
         return None

@@ -23,7 +23,7 @@ def ranking(case: Case) -> str:
     worth, n = case.worth, case.known.n
     if n < 2:
         return "There is one client, so nothing to rank."
-    if worth.covariance is None or (worth.exact and worth.runs is None):
+    if worth.covariance is None or worth.bound:
         why = "training noise was not measured" if worth.exact else f"{case.values.method} gives no interval"
         return f"It is unknown whether the ranking is real: {why}."
     differences, errors = (of[np.triu_indices(n, 1)] for of in worth.differences())
@@ -31,7 +31,7 @@ def ranking(case: Case) -> str:
     same = int((np.abs(differences) <= rounding).sum())
     apart = int((np.abs(differences) > np.maximum(_QUANTILE * errors, rounding)).sum())
     pairs = n * (n - 1) // 2
-    source = "training noise" if worth.exact else "the uncertainty of the estimates"
+    source = "training noise" if worth.runs is not None else "the uncertainty of the estimates"
     verdict = (
         "is real" if apart == pairs - same else "is partly real" if apart > 0.05 * pairs else "may be chance"
     )
@@ -46,26 +46,57 @@ def noise_statement(case: Case) -> str:
     """Training noise, as far as it was measured."""
     single = single_noise(case.known)
     if single is None:
-        return "Training noise was not measured. --replicates 3 would train everything three times and measure it."
+        if not case.values.random:
+            return "Training noise was not measured."
+        return (
+            "Training noise was not measured: all trainings had the same seed. The method surrogate measures it, which "
+            "trains with several seeds unless --seeds 1 is given."
+        )
+    if case.known.seeds.any():
+        return (
+            f"Training noise: one training varies by {single:.4f} (standard deviation between seeds); its part of every "
+            "value is in the interval."
+        )
     said = (
         f"Training noise: one training varies by {single:.4f} (standard deviation over {case.known.replicates} "
         "trainings of each coalition)."
     )
-    if case.worth.exact and case.worth.covariance is not None:
+    if case.worth.runs is not None and case.worth.covariance is not None:
         said += f" It moves a value by ±{_QUANTILE * float(np.sqrt(case.worth.covariance[0, 0])):.4f} (95%)."
     return said
 
 
-def outlook(values: Values, trained: int, more: int | None) -> str:
-    """What further trainings would buy."""
+def outlook(values: Values, more: int | None) -> str:
+    """What further trainings would buy, and what the intervals are mostly made of."""
+    said = " ".join(values.advice())
     left = (1 << values.n) - values.evaluations
-    if values.guarantee == "exact" or left <= 0:
-        return "More coalitions would not help, since all are counted already; more replicates would reduce training noise."
-    k = min(values.evaluations if more is None else more, left)
+    if values.seeds == 1 and (values.guarantee == "exact" or left <= 0):
+        all_ = "More coalitions would not help, since all are counted already; more seeds would reduce training noise."
+        return f"{all_} {said}".rstrip()
+    k = values.evaluations if more is None else more
+    k = k if values.seeds > 1 else min(k, left)
     gain = values.expected_gain(k)
     if gain is None:
-        return f"How much more trainings would help is unknown: {values.method} gives no interval."
-    return f"{k:,} more trainings would narrow the widest interval by about {gain:.0%}."
+        return f"How much more trainings would help is unknown: {values.method} gives no interval. {said}".rstrip()
+    return f"{k:,} more trainings would narrow the widest interval by about {gain:.0%}. {said}".rstrip()
+
+
+def counted(values: Values) -> str:
+    """Which luck the intervals hold, for the sentence on false alarms."""
+    parts = {
+        "coalitions": "coalitions not trained",
+        "training": "the luck of training",
+        "test": "the luck of test rows",
+    }
+    known = [parts[name] for name, error in values.errors.items() if error is not None]
+    return f" (they count {', '.join(known[:-1])}{' and ' if known[1:] else ''}{known[-1]})" if known else ""
+
+
+def empty_statement(values: Values) -> str:
+    """What values are counted from."""
+    if values.utility_of_none is None:
+        return ""
+    return f"Values are counted from v(∅) = {values.sign * values.utility_of_none:.4f}, {values.empty_label}."
 
 
 def not_assessed(case: Case) -> tuple[str, ...]:
@@ -79,7 +110,7 @@ def not_assessed(case: Case) -> tuple[str, ...]:
     if worth.covariance is None and worth.exact and negative:
         said.append(
             f"Negative for these trainings: {', '.join(negative[:6])}. Whether training noise explains that is not "
-            "known; run with --replicates 2 or more."
+            "known; run the method surrogate with several seeds."
         )
     if known.n > MOST_FOR_PAIRS:
         said.append(f"Pairs were not compared: more than {MOST_FOR_PAIRS} clients.")

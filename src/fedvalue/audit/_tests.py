@@ -42,8 +42,9 @@ _LESS = 0.25  # of what another client adds: a copy may add that little to its o
 class Worth:
     """Values with the uncertainty that tests go by; `covariance` None where there is none to go by.
 
-    `joint`: it says how errors hang together; otherwise the worst case is taken. `exact`: only training noise is
-    uncertain, and `runs` are the values of each replicate. `margin`: worth less than this is worth nothing.
+    `joint`: it says how errors hang together; otherwise the worst case is taken. `exact`: all coalitions are known, and
+    `runs` are the values of each replicate. `bound`: nothing was measured, and the error is an upper bound of it.
+    `margin`: worth less than this is worth nothing.
     """
 
     mean: Array
@@ -53,6 +54,7 @@ class Worth:
     exact: bool
     margin: float
     runs: Array | None = None
+    bound: bool = False
 
     def equivalent(self, contrast: Array) -> float:
         """The chance of a combination of values this near zero, were it the margin away from it or further."""
@@ -181,13 +183,32 @@ class Gains:
 
 
 def together(known: Known, i: int, j: int) -> Gains | None:
-    """None where the two alone, or each by itself, were not trained."""
-    first, second, both = known.row(1 << i), known.row(1 << j), known.row(1 << i | 1 << j)
-    if first is None or second is None or both is None:
+    """None where the two alone, or each by itself, were not trained with one seed."""
+    found = next(
+        (
+            rows
+            for both in known.rows(1 << i | 1 << j)
+            if len(
+                rows := [
+                    r
+                    for mask in (1 << i, 1 << j)
+                    for r in known.rows(mask)
+                    if known.seeds[r] == known.seeds[both]
+                ]
+                + [both]
+            )
+            == 3
+        ),
+        None,
+    )
+    if found is None:
         return None
+    first, second, both = found
     others = []
     for client, row in ((i, first), (j, second)):
-        pairs = np.flatnonzero((known.size == 2) & known.inside[:, client])
+        pairs = np.flatnonzero(
+            (known.size == 2) & known.inside[:, client] & (known.seeds == known.seeds[row])
+        )
         others += (known.mean[pairs[pairs != both]] - known.mean[row]).tolist()
     usual = max(0.0, float(np.median(others))) if others else 0.0
     gains = known.runs[both] - (known.runs[first] + known.runs[second]) / 2

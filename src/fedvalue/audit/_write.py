@@ -54,7 +54,8 @@ def chance_text(finding: Finding) -> str:
 def general_lines(audit: Audit) -> list[str]:
     """What holds for all values together, sentence by sentence."""
     missing = [absent_text(name, why) for name, why in audit.absent.items()]
-    return [*missing, audit.ranking, audit.noise, audit.outlook, *audit.not_assessed, audit.rate]
+    empty = [audit.empty] if audit.empty else []
+    return [*missing, audit.ranking, audit.noise, audit.outlook, *audit.not_assessed, *empty, audit.rate]
 
 
 def absent_text(name: str, why: str) -> str:

@@ -60,7 +60,10 @@ NegateOption = Annotated[
 ]
 BudgetOption = Annotated[
     int | None,
-    typer.Option(help="Most distinct coalitions to evaluate. [default: n·ln n, at least 32]"),
+    typer.Option(
+        help="Most distinct coalitions to evaluate; with several seeds, most trainings. [default: n·ln n, at least 32; "
+        "with several seeds 64]"
+    ),
 ]
 MethodOptions = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the method; repeatable.")

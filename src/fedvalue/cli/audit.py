@@ -52,7 +52,7 @@ def audit(
     values = read_values(run)
     with busy("looking", quiet):
         history = find_history(values, run, store)
-        found = look(values, history.utilities, history.prints, level=level, more=more)
+        found = look(values, history.utilities, history.prints, level, more, seeds=history.seeds)
     written = {
         target: data for target, data in ((json, found.to_dict()), (md, found.to_markdown())) if target
     }

@@ -57,14 +57,19 @@ def compare(
 
 
 def _table(scores: Sequence[Score]) -> Table:
-    numbers = ("coalitions", "relative\nerror %", "skill", "Kendall\nτ", "payout\nerror %", "seconds")
+    expected = ("expected\nerror %",) if any(row.expected_error is not None for row in scores) else ()
+    numbers = (
+        "coalitions", "relative\nerror %", *expected, "skill", "Kendall\nτ", "payout\nerror %", "seconds"
+    )  # fmt: skip
     table = new_table("method", *numbers, "guarantee", right=numbers)
     for row in scores:
         sd = row.relative_error_sd
+        of_mean = math.nan if row.expected_error is None else 100 * row.expected_error
         table.add_row(
             row.method,
             count(round(row.evaluations)),
             _number(100 * row.relative_error, ".1f") + ("" if sd is None else f" ± {100 * sd:.1f}"),
+            *(_number(of_mean, ".1f") for _ in expected),
             _number(row.skill, "+.2f"),
             _number(row.kendall, "+.2f"),
             _number(row.payout_error, ".1f"),
@@ -84,8 +89,15 @@ def _remarks(found: Benchmark) -> list[str]:
     remarks.append(f"Budget {count(found.budget)} of {count(1 << found.clients)} coalitions, {runs}.")
     if not found.has_truth:
         return [*remarks, "There are too many clients to compute exact values, so no errors are shown."]
+    expected = []
+    if any(row.expected_error is not None for row in found.scores):
+        expected.append(
+            "The table has a row for every seed. Exact values, relative error and skill are those of the first; expected "
+            "error: the same against the exact values of the mean over all rows, which another seed would not change."
+        )
     return [
         *remarks,
+        *expected,
         "Relative error: ‖estimate − exact‖ / ‖exact‖. Skill: 1 is exact, 0 is no better than the equal split.",
         "Payout error: the largest error of any client, in percent of the pot.",
     ]

@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from fedvalue._files import sealed
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, complain, notes, say, warn
+from fedvalue.cli._exact import exact_or
 from fedvalue.cli._options import JsonTarget, MethodOptions, QuietOption, complete
 from fedvalue.cli._pairs import method_options, model_options, scenario_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
-from fedvalue.errors import InputError
-
-if TYPE_CHECKING:
-    from fedvalue.run import Job
 
 __all__ = ["run"]
 
 _OF_COMMAND = ("name", "clients", "partition", "samples", "seed", "data_dir")
 _OWN = (
-    "exact",
-    "json",
-    "dry_run",
-    "config",
-    "no_config",
-    "quiet",
-    "option",
-    "scenario_option",
-    "model_option",
-)  # not of the job
+    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "scenario_option", "model_option"
+)  # not of the job  # fmt: skip
 
 
 def run(
@@ -56,11 +45,13 @@ def run(
     mu: Annotated[float | None, typer.Option(help="With fedprox: how strongly clients are held to the common model.")] = None,
     metric: Annotated[str | None, typer.Option(help="Metric that the values are computed from: accuracy, loss, auc, …, or package.module:function. [default: accuracy, or r2]")] = None,
     retrain: Annotated[bool, typer.Option("--retrain", help="Train again those coalitions in the store that lack your own metric.")] = False,
-    replicates: Annotated[int, typer.Option(min=1, help="Number of trainings of each coalition.")] = 1,
+    replicates: Annotated[int, typer.Option(min=1, help="Number of trainings of each coalition, for methods that train with one seed.")] = 1,
     empty: Annotated[str, typer.Option(metavar="initial|chance|majority|NUMBER", help="Worth of a coalition without data: mean of untrained models, guessing, best constant answer, or a number.")] = "initial",
     method: Annotated[str, typer.Option(autocompletion=complete("method"), help="See `fedvalue methods`, or package.module:plan; exact if the budget covers all coalitions.")] = "surrogate",
     exact: Annotated[bool, typer.Option("--exact", help="The same as --method exact.")] = False,
-    budget: Annotated[int | None, typer.Option(help="Most distinct coalitions to train. [default: n·ln n, at least 32]")] = None,
+    budget: Annotated[int | None, typer.Option(help="Most trainings; with one seed, most distinct coalitions. [default: n·ln n, at least 64; with one seed 32]")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds that the trainings are spread over; 1: the values of that seed. [default: as suits method and budget]")] = None,
+    no_noise: Annotated[bool, typer.Option("--no-noise", help="With --exact: no trainings with other seeds, which show how much is luck.")] = False,
     option: MethodOptions = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
@@ -88,12 +79,13 @@ def run(
 
     quiet = quiet or json == "-"
     check_targets(json)
-    method, budget = _method(ctx, method, budget, exact)
+    method, budget = exact_or(ctx, method, budget, exact)
     given: dict[str, Any] = {name: value for name, value in ctx.params.items() if name not in _OWN}
     given["scenario_options"] = scenario_options(scenario_option or (), _OF_COMMAND)
     given["model_options"] = model_options(model_option or ())
     with notes():
-        given |= {"method": method, "budget": budget, "options": method_options(method, option or ())}
+        options = method_options(method, option or ()) | ({"noise": False} if no_noise else {})
+        given |= {"method": method, "budget": budget, "options": options}
         job = Job(**given)
         with busy("reading the data", quiet):
             prepared = job.prepared
@@ -103,12 +95,16 @@ def run(
             for line in (*filter(None, (used_config(ctx),)), *heading(prepared), ""):
                 say(line)
         if dry_run:
-            _show_plan(job, json, quiet)
+            with busy("measuring", quiet):
+                plan = job.plan()
+            write_result(plan.to_dict(), json)
+            for line in () if json == "-" else plan.lines():
+                say(line)
             return
         try:
             result = job.run(progress=not quiet, report=False)
         except KeyboardInterrupt as error:
-            complain(_interrupted(job))
+            complain(job.interrupted())
             raise typer.Exit(130) from error
     write_result(sealed(result.values.to_dict()), json)
     if result.values.warning:  # first, and also to those who only want the table
@@ -123,35 +119,3 @@ def run(
             result.report(out / REPORT_FILE)
     if not quiet and (written or json):
         say(f"Written to {' and '.join(map(str, [*written, *([json] if json else [])]))}.")
-
-
-def _method(ctx: typer.Context, method: str, budget: int | None, exact: bool) -> tuple[str, int | None]:
-    """--exact is --method exact without a budget, unless the command line says otherwise."""
-
-    def typed(name: str) -> bool:
-        source = ctx.get_parameter_source(name)
-        return source is not None and source.name == "COMMANDLINE"
-
-    if not exact or (typed("method") and not typed("exact")):
-        return method, budget
-    if typed("method") and method != "exact":
-        raise InputError(f"--exact and --method {method} contradict each other; give one of them.")
-    return "exact", budget if typed("budget") else None
-
-
-def _interrupted(job: Job) -> str:
-    from fedvalue.store import UtilityStore
-
-    if job.store_path is None:
-        return "Interrupted; nothing was kept. With --store FILE, the same command could continue from here."
-    with UtilityStore(job.store_path) as store:
-        kept = store.game(job.prepared.game.id).coalitions
-    return f"Interrupted. {kept:,} trained coalitions are in {job.store_path}: the same command continues from there."
-
-
-def _show_plan(job: Job, json: str | None, quiet: bool) -> None:
-    with busy("measuring", quiet):
-        plan = job.plan()
-    write_result(plan.to_dict(), json)
-    for line in () if json == "-" else plan.lines():
-        say(line)

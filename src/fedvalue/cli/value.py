@@ -38,6 +38,14 @@ def value(
         ),
     ] = None,
     budget: BudgetOption = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Rows of a table with several that trainings are spread over; 1: the values of the first. [default: as "
+            "suits method and budget]",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,
     option: MethodOptions = None,
     array: ArrayOption = None,
@@ -52,15 +60,14 @@ def value(
     import fedvalue as fv
     from fedvalue.estimators import guarantee_lines
     from fedvalue.games import read_table
-    from fedvalue.run import default_method
+    from fedvalue.run import default_method, with_seeds
 
     check_targets(json)
     with notes():
-        options = {} if method is None else method_options(method, option or ())
         game = read_table(table, array, negate)
-        if method is None:
-            options = method_options(default_method(game.n, budget), option or ())
-        values = fv.value(game, method, budget, seed, store, progress=not quiet, **options)
+        chosen = method or default_method(game.n, budget, 1 if seeds == 1 else game.seeds)
+        options = with_seeds(chosen, method_options(chosen, option or ()), seeds)
+        values = fv.value(game, chosen, budget, seed, store, progress=not quiet, **options)
     write_result(sealed(values.to_dict()), json)
     if json == "-" or (json and quiet):
         return
@@ -71,8 +78,14 @@ def value(
         say(
             f"Method: {values.method}, the default for {values.n} clients and this budget; see `fedvalue methods`."
         )
-    say(f"Cost: {count(values.evaluations)} of {count(1 << values.n)} coalitions, {values.seconds:.2f} s.")
-    for line in guarantee_lines(values, budget):
+    if values.utility_of_none is not None and values.utility_of_all is not None:
+        say(
+            f"All clients together: {values.utility_of_all:.4f}; v(∅), no clients: {values.utility_of_none:.4f}."
+        )
+    spread = f", spread over {values.seeds} seeds" if values.seeds > 1 else ""
+    what = "trainings" if spread else f"of {count(1 << values.n)} coalitions"
+    say(f"Cost: {count(values.evaluations)} {what}{spread}, {values.seconds:.2f} s.")
+    for line in (*values.advice(), *guarantee_lines(values, budget)):
         say(line)
     if json:
         say(f"Written to {json}.")

@@ -19,10 +19,12 @@ def guarantee_lines(values: Values, budget: int | None = None) -> list[str]:
     """How far these values can be trusted, in words. `budget` is the one that was asked for."""
     everything = values.evaluations == 1 << values.n
     lines = [_GUARANTEES.get(values.guarantee, "What the method guarantees is not recorded.")]
+    if values.seeds > 1 or values.promise != values.guarantee:
+        lines = [_of_seeds(values)]
     if values.guarantee == "exact" and values.known_before and not everything:
         lines = [
             f"Exact: {values.method} asked for {values.evaluations:,} coalitions, and the store knew the "
-            f"other {values.known_before:,}, so these are the Shapley values of the game."
+            f"other {values.known_before:,}, so these are the Shapley values of {_of(values)}."
         ]
     if values.notes and values.guarantee != "exact":
         lines = [*([] if values.notes[0].startswith("Not unbiased") else lines), *values.notes]
@@ -31,3 +33,22 @@ def guarantee_lines(values: Values, budget: int | None = None) -> list[str]:
     elif values.stderr is None and values.guarantee != "exact":
         lines.append("No ±: there is no valid standard error for this method at this budget.")
     return lines
+
+
+def _of(values: Values) -> str:
+    return "the game with this seed" if values.one_seed else "the game"
+
+
+def _of_seeds(values: Values) -> str:
+    """What values of trainings that another seed would change are values of."""
+    if values.one_seed:
+        return (
+            "Exact for this seed: these are the Shapley values of the game as it was trained. Another seed would give "
+            "others."
+        )
+    if values.guarantee == "exact":
+        return f"{values.promise.capitalize()}: the mean of their Shapley values."
+    return (
+        f"Estimated: the Shapley values of the utility that is to be expected, over initial models and orders of "
+        f"minibatches, from {values.seeds} of them. Trained again with other seeds, values come out within the ±."
+    )

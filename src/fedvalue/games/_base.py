@@ -30,6 +30,7 @@ __all__ = [
     "Reseeded",
     "Sharing",
     "Staged",
+    "Tested",
     "Together",
     "Traceable",
     "client_names",
@@ -108,6 +109,14 @@ class Together(Protocol):
     def evaluate_trials(
         self, trials: Sequence[Trial], claim: ClaimTrials = list
     ) -> Iterator[tuple[Trial, Outcome]]: ...
+
+
+@runtime_checkable
+class Tested(Protocol):
+    """A game whose models are measured on so many test rows; None where that is not known."""
+
+    @property
+    def test_rows(self) -> int | None: ...
 
 
 @runtime_checkable

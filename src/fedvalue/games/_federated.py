@@ -28,6 +28,7 @@ from fedvalue.trainers import (
     with_seed,
 )
 from fedvalue.training import (
+    Deterministic,
     Doubtful,
     Learner,
     StartingLearner,
@@ -103,8 +104,15 @@ class FederatedGame:
 
     @property
     def seeds(self) -> int | None:
-        """Trainings can be repeated with any number of seeds, unless utilities are means over replicates anyway."""
-        return None if self.replicates == 1 else 1
+        """Trainings can be repeated with any number of seeds, unless that changes nothing or utilities are means over
+        replicates anyway."""
+        draws = not (isinstance(self.learner, Deterministic) and self.learner.deterministic)
+        return None if self.replicates == 1 and draws else 1
+
+    @property
+    def test_rows(self) -> int:
+        """How many test rows models are measured on."""
+        return len(self.scenario.test)
 
     @property
     def metric(self) -> str:

@@ -54,6 +54,7 @@ class LeastSquares:
 
     averages = False
     rules = ("rounds",)
+    deterministic = True
     own_metrics: Mapping[str, Metric] = {}
 
     def __init__(self, name: str = "least-squares", *, ridge: float = 1e-9) -> None:

@@ -145,9 +145,18 @@ def payout(
         *([values.warning] if values.warning else ()),
         *(f"Suspicious data: {text}" for text in values.suspicious),
         *policy(chosen, exact_pot, exact_step, currency, least),
+        *_counted_from(values),
     )
     origin = (values.method, values.guarantee, values.game_id)
     return Payout(lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin)
+
+
+def _counted_from(values: Values) -> list[str]:
+    """What v(∅) is, which decides what there is to share."""
+    if values.utility_of_none is None:
+        return []
+    start = f"{values.metric} {values.sign * values.utility_of_none:.4f}"
+    return [f"Values are counted from v(∅), {values.empty_label}: {start}."]
 
 
 def _lines(

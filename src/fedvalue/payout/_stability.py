@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedvalue.errors import InputError
 from fedvalue.payout._rules import Rule, half_widths
+from fedvalue.precision import unknown
 from fedvalue.values import Values
 
 __all__ = ["DRAWS", "LEVEL", "Order", "Stability", "stability"]
@@ -18,6 +19,11 @@ Array: TypeAlias = "NDArray[np.float64]"
 DRAWS = 4_000
 LEVEL = 0.95
 _SEED = 0
+_CALLED = {
+    "coalitions": "coalitions not trained",
+    "training": "the luck of training",
+    "test": "the luck of test rows",
+}
 
 
 @dataclass(frozen=True)
@@ -71,10 +77,12 @@ def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability
         return Stability(said, 0, _SEED, False, 0.0, None, None)
     orders = _orders(values)
     if not half.any():
-        said = (
-            "The values are exact for these trainings, so there is no estimation error. Training again with other "
-            "random numbers would change them; with replicates the audit shows by how much."
-        )
+        said = "The values are exact, so there is no estimation error."
+        if values.random:
+            said = (
+                f"The values are {values.promise}, so there is no estimation error. Another seed would change them by an "
+                "amount that is not known; the method surrogate trains with several seeds and has it in its intervals."
+            )
         return Stability(said, 0, _SEED, True, 0.0, None, orders)
     joint = values.covariance is not None
     weights, takes_part = rule.weigh(_drawn(values, draws), half)
@@ -83,6 +91,9 @@ def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability
     said = f"Ranges are the middle 95% of {draws:,} payouts with values drawn from their uncertainty, seed {_SEED}."
     if not joint:
         said += " Errors of different clients are assumed to be independent, because this method does not say how they are related."
+    gaps = unknown(values)
+    if gaps:
+        said += f" Not in them, because not known: {' and '.join(_CALLED[name] for name in gaps)}."
     if nobody:
         said += f" In {nobody:.1%} of the draws the rule pays nobody; these are left out."
     if not paid.any():
@@ -101,7 +112,11 @@ def _drawn(values: Values, draws: int) -> Array:
         # The symmetric root: unlike other factors it does not depend on the signs that a library happens to choose.
         power, direction = np.linalg.eigh(values.covariance)
         root = (direction * np.sqrt(np.maximum(power, 0.0))) @ direction.T
-        drawn: Array = values.mean + rng.standard_normal((draws, values.n)) @ root
+        noise = rng.standard_normal((draws, values.n)) @ root
+        if values.dof is not None:  # all together: what they err by was estimated from the same few trainings
+            least = float(np.maximum(values.dof, 1e-3).min())
+            noise *= np.sqrt(least / rng.chisquare(least, (draws, 1))) if np.isfinite(least) else 1.0
+        drawn: Array = values.mean + noise
         return drawn
     noise = rng.standard_normal((draws, values.n))
     if values.dof is not None:  # Student's t: a normal over the root of a mean of squares

@@ -37,12 +37,13 @@ _LEVELS = 4  # shades to either side of zero in the map of pairs
 
 
 class Bar(NamedTuple):
-    """A value as a bar from zero, its interval as a whisker."""
+    """A value as a bar from zero, its interval as a whisker with a band for every part of the error, the widest first."""
 
     zero: float
     left: float
     width: float
     whisker: tuple[float, float] | None
+    bands: list[tuple[str, float, float]]
 
 
 def ranking(facts: Facts) -> Markup:
@@ -80,7 +81,15 @@ def _bar(client: Client, scale: Scale) -> Bar:
     zero, end = scale(0.0), scale(client.value)
     known = client.low is not None and client.high is not None
     whisker = (scale(client.low or 0.0), scale(client.high or 0.0)) if known else None
-    return Bar(zero, min(zero, end), round(abs(end - zero), 2), whisker)
+    bands = [
+        (
+            part,
+            scale(client.value - reach),
+            round(scale(client.value + reach) - scale(client.value - reach), 2),
+        )
+        for part, reach in reversed(client.bands)
+    ]
+    return Bar(zero, min(zero, end), round(abs(end - zero), 2), whisker, bands)
 
 
 # Utility against the number of clients

@@ -28,14 +28,17 @@ from fedvalue.report._trained import (
     pair_up,
 )
 from fedvalue.report._words import (
+    PARTS,
     Ends,
     Method,
+    bands_of,
     cost_lines,
     decimals_of,
     interval_note,
     method_of,
     ranked,
     verdict,
+    without_error,
 )
 from fedvalue.store import History
 from fedvalue.values import Values
@@ -68,7 +71,8 @@ class Terms:
 @dataclass(frozen=True)
 class Client:
     """One client, by rank. None where there is no such number: `low`, `high` without an interval, `share` where
-    the values add up to nothing or less, `paid` where nobody is paid.
+    the values add up to nothing or less, `paid` where nobody is paid. `bands` are how far the interval reaches to either
+    side by its first part alone, by the first two, and by all three: coalitions, training, test.
     """
 
     index: int
@@ -81,6 +85,7 @@ class Client:
     paid: str | None
     paid_range: str | None
     note: str
+    bands: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,12 @@ class Facts:
         return [*self.payout.policy, self.payout.stability.statement, *doubtful_orders(self.payout)]
 
     @property
+    def parts(self) -> dict[str, str]:
+        """The parts of the error that intervals hold, in words."""
+        known = {name for client in self.clients for name, _ in client.bands}
+        return {name: text for name, text in PARTS.items() if name in known}
+
+    @property
     def lower_is_better(self) -> bool:
         """Whether utilities are the negative of the metric."""
         return not self.values.higher_is_better
@@ -141,6 +152,7 @@ class Facts:
             "format": _FORMAT,
             "fedvalue": self.version,
             "verdict": list(self.verdict),
+            "advice": self.values.advice(),
             "values": values,
             "payout": _plain(self.payout),
             "audit": _plain(self.audit),
@@ -182,7 +194,7 @@ def gather(
         payout=paid,
         unit="%" if terms.pot is None else terms.currency,
         growth=absent or grow(utilities),
-        synergy=absent or pair_up(values.n, utilities),
+        synergy=absent or pair_up(values.n, *_by_seed(values, trainings, utilities)),
         convergence=absent or converge(values, utilities),
         audit=looked,
         method=method_of(values, guarantee),
@@ -214,8 +226,22 @@ def _means(trainings: History, n: int) -> dict[int, float]:
     return means
 
 
+def _by_seed(
+    values: Values, trainings: History | Absent | None, means: Mapping[int, float]
+) -> list[Mapping[int, float]]:
+    """Utilities that can be compared with each other: those of one seed each, v(∅) among all of them."""
+    if isinstance(trainings, Absent) or trainings is None or values.seeds == 1:
+        return [means]
+    tables: dict[int, dict[int, float]] = {}
+    for mask, seeds in trainings.seeds.items():
+        for seed, utility in zip(seeds, trainings.utilities[mask], strict=True):
+            tables.setdefault(seed, {})[mask] = utility
+    empty = {} if 0 not in means else {0: means[0]}
+    return [{**table, **empty} for table in tables.values()]
+
+
 def _audit(values: Values, trainings: History) -> Audit:
-    return audit(values, trainings.utilities, trainings.prints)
+    return audit(values, trainings.utilities, trainings.prints, seeds=trainings.seeds)
 
 
 def _payout(values: Values, terms: Terms) -> Payout | Absent:
@@ -241,8 +267,8 @@ def _ends(values: Values, utilities: Mapping[int, float]) -> Ends | None:
 
 
 def _clients(values: Values, paid: Payout | Absent) -> tuple[Client, ...]:
-    interval = None if values.guarantee == "exact" else values.interval(0.95)
-    shares = values.share
+    interval = None if without_error(values) else values.interval(0.95)
+    shares, bands = values.share, bands_of(values)
     adds_up = values.mean.sum() > 0  # parts of a loss would look like merits
     clients = []
     for i, name in enumerate(values.names):
@@ -251,7 +277,8 @@ def _clients(values: Values, paid: Payout | Absent) -> tuple[Client, ...]:
         share = float(shares[i]) if adds_up and math.isfinite(shares[i]) else None
         bounds = (low, high) if known else (None, None)
         amount, within, note = _paid(paid, i)
-        clients.append(Client(i, 0, name, float(values.mean[i]), *bounds, share, amount, within, note))
+        parts = bands[i] if known else ()
+        clients.append(Client(i, 0, name, float(values.mean[i]), *bounds, share, amount, within, note, parts))
     return tuple(replace(clients[i], rank=rank) for rank, i in enumerate(ranked(values), 1))
 
 

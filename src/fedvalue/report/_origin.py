@@ -109,6 +109,7 @@ def command_of(record: Mapping[str, Any]) -> str:
         "empty": record.get("empty"),
         "method": _part(record, "asked").get("method") or record.get("method"),
         "budget": record.get("budget"),
+        "seeds": _seeds(record),
         "seed": record.get("seed"),
         "backend": None if record.get("backend") == "local" else record.get("backend"),
         "device": record.get("device"),
@@ -125,6 +126,14 @@ def command_of(record: Mapping[str, Any]) -> str:
         for key, value in of.items():
             words += ["--label", _text(value)] if key == "label" else [f"--{name}", f"{key}={_text(value)}"]
     return shlex.join(words)
+
+
+def _seeds(record: Mapping[str, Any]) -> Any:
+    """Over how many seeds the trainings were spread, where the method leaves that open; earlier runs had one."""
+    method = ESTIMATORS.get(str(record.get("method")))
+    if method is None or "seeds" not in method.options or "seeds" in _part(record, "options"):
+        return None
+    return record.get("seeds", 1)
 
 
 def _number_of_clients(scenario: Mapping[str, Any]) -> int | None:

@@ -91,6 +91,7 @@ class Convergence:
     counts: tuple[int, ...]
     values: tuple[tuple[float, ...], ...]
     estimator: str
+    seeds: int = 1
 
 
 def grow(utilities: Mapping[int, float]) -> Growth:
@@ -118,33 +119,38 @@ def _evenly(numbers: Sequence[float], most: int) -> Sequence[float]:
     return [numbers[k] for k in np.linspace(0, len(numbers) - 1, most).round().astype(int)]
 
 
-def pair_up(n: int, utilities: Mapping[int, float]) -> Synergy | Absent:
-    """The interaction of every pair of clients, from all quadruples of coalitions that were trained.
+def pair_up(n: int, *tables: Mapping[int, float]) -> Synergy | Absent:
+    """The interaction of every pair of clients, from all quadruples of coalitions that were trained with one seed.
+
+    There is a table of utilities for every seed.
 
     >>> pair_up(2, {0: 0.0, 1: 0.5, 2: 0.75, 3: 1.0}).pairs
     (Pair(first=0, second=1, effect=-0.25, quadruples=1),)
     """
     if n < 2:
         return Absent("There is only one client, so there are no pairs.")
-    if len(utilities) > _MOST_FOR_PAIRS:
+    if sum(map(len, tables)) > _MOST_FOR_PAIRS:
         return Absent(f"Pairs are not compared where more than {_MOST_FOR_PAIRS:,} coalitions were trained.")
     sums: dict[tuple[int, int], float] = {}
     found: dict[tuple[int, int], int] = {}
-    for both, utility in utilities.items():
-        without = [i for i in members(both) if both ^ 1 << i in utilities]
-        for i, j in combinations(without, 2):
-            neither = both ^ 1 << i ^ 1 << j
-            if neither in utilities:
-                effect = utility - utilities[both ^ 1 << i] - utilities[both ^ 1 << j] + utilities[neither]
-                sums[i, j] = sums.get((i, j), 0.0) + effect
-                found[i, j] = found.get((i, j), 0) + 1
+    for utilities in tables:
+        for both, utility in utilities.items():
+            without = [i for i in members(both) if both ^ 1 << i in utilities]
+            for i, j in combinations(without, 2):
+                neither = both ^ 1 << i ^ 1 << j
+                if neither in utilities:
+                    effect = (
+                        utility - utilities[both ^ 1 << i] - utilities[both ^ 1 << j] + utilities[neither]
+                    )
+                    sums[i, j] = sums.get((i, j), 0.0) + effect
+                    found[i, j] = found.get((i, j), 0) + 1
     if not found:
         return Absent(
             "Comparing a pair takes four coalitions that differ in the two clients only: with both, with either and "
-            "with neither. No such four were trained. The method exact trains them for all pairs, k-greedy with k=2 "
+            "with neither. No such four were trained with one seed. The method exact trains them for all pairs, k-greedy with k=2 "
             "at a lower cost."
         )
-    least = _ROUNDING * max(abs(utility) for utility in utilities.values())
+    least = _ROUNDING * max(abs(utility) for utilities in tables for utility in utilities.values())
     effects = {pair: total / found[pair] for pair, total in sums.items()}
     pairs = tuple(
         Pair(i, j, effects[i, j] if abs(effects[i, j]) > least else 0.0, found[i, j])
@@ -185,7 +191,7 @@ def converge(values: Values, utilities: Mapping[int, float]) -> Convergence | Ab
     # Fits this small gain nothing from more threads, and where other programs use the cores lose a lot by them.
     with limited_threads(1):
         followed = tuple(_surrogate(n, utilities, order[: k - 2]) for k in counts)
-    return Convergence(len(utilities), counts, followed, "surrogate")
+    return Convergence(len(utilities), counts, followed, "surrogate", values.seeds)
 
 
 def prefix_counts(n: int, total: int) -> tuple[int, ...]:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from fedvalue.report._facts import Client
 
 __all__ = [
+    "PARTS",
     "Ends",
     "Method",
+    "bands_of",
     "called",
     "convergence_note",
     "cost_lines",
@@ -36,6 +38,7 @@ __all__ = [
     "share_text",
     "signed",
     "verdict",
+    "without_error",
 ]
 
 _NAME = 48  # letters of a name; the raw values have it in full
@@ -45,6 +48,12 @@ _ABOUT_ALL = {
     "efficiency gap": "the sum of all values",
 }
 _NAMED = 4  # findings or clients in a sentence
+PARTS = {
+    "coalitions": "coalitions that were not trained",
+    "training": "the luck of training",
+    "test": "the sample of test rows",
+}
+"""What an error comes from, in words."""
 
 
 @dataclass(frozen=True)
@@ -168,10 +177,14 @@ def _missing(values: Values) -> str:
 def _certainty(values: Values, audit: Audit | Absent) -> str:
     total = f"{plural(1 << values.n, 'coalition')} (groups of clients)"
     ranking = f" {audit.ranking}" if isinstance(audit, Audit) else ""
+    if without_error(values):
+        return f"All {total} were used, so the values are {values.promise}.{ranking}"
+    used = f"{count(values.evaluations + values.known_before)} of {total}"
+    if values.seeds > 1:
+        used = f"{plural(values.evaluations, 'training')} of coalitions (groups of clients), spread over {values.seeds} seeds,"
+    said = f"The values are estimated from {used} by the method {shortened(values.method, _NAME)}."
     if values.guarantee == "exact":
-        return f"All {total} were used, so the values are exact.{ranking}"
-    used = count(values.evaluations + values.known_before)
-    said = f"The values are estimated from {used} of {total} by the method {shortened(values.method, _NAME)}."
+        said = f"All {total} were used, so the values are {values.promise}."
     interval = values.interval(0.95)
     if interval is None or not np.isfinite(interval).all():
         return f"{said} It gives no margin of error here, so how far off they are is unknown."
@@ -215,17 +228,43 @@ def _listed(names: Sequence[str]) -> str:
 
 def interval_note(values: Values) -> str:
     """What the intervals are, or why there are none."""
-    if values.guarantee == "exact":
-        return (
-            "There are no intervals because nothing was estimated. Training again with other random seeds may still "
-            "change the values."
+    if without_error(values):
+        again = (
+            " Training again with other random seeds may still change the values." if values.random else ""
         )
+        return f"There are no intervals because nothing was estimated.{again}"
     if values.stderr is None:
         return f"There are no intervals: {shortened(values.method, _NAME)} has no valid standard error at this budget."
-    return (
-        "An interval covers the error of the estimate: the value that training all coalitions would give lies in it "
-        "with 95% confidence. It does not cover training noise."
+    known = [PARTS[name] for name, error in values.errors.items() if error is not None]
+    held = f"{', '.join(known[:-1])}{' and ' if known[1:] else ''}{known[-1]}"
+    expected = values.errors["training"] is not None
+    what = (
+        "is to be expected over other seeds"
+        if expected
+        else "training all coalitions with this seed would give"
     )
+    if not values.random:
+        what = "all coalitions would give"
+    missing = " It does not cover the luck of training." if values.random and not expected else ""
+    return f"An interval holds the value that {what} with 95% confidence. It covers {held}.{missing}"
+
+
+def without_error(values: Values) -> bool:
+    """Whether values are exact and nothing is known of what they err by."""
+    return values.guarantee == "exact" and (values.stderr is None or not values.stderr.any())
+
+
+def bands_of(values: Values) -> list[tuple[tuple[str, float], ...]]:
+    """For every client, how far its 95% interval would reach with the first part of the error alone, with two, with all."""
+    interval = values.interval(0.95)
+    known = {name: error for name, error in values.errors.items() if error is not None}
+    if interval is None or not known:
+        return [()] * values.n
+    half = (interval[:, 1] - interval[:, 0]) / 2
+    variances = np.cumsum([error**2 for error in known.values()], axis=0)
+    total = np.where(variances[-1] > 0, variances[-1], 1.0)
+    reach = half * np.sqrt(variances / total)
+    return [tuple(zip(known, reach[:, i].tolist(), strict=True)) for i in range(values.n)]
 
 
 def method_of(values: Values, guarantee: Sequence[str]) -> Method:
@@ -267,8 +306,19 @@ def limits(values: Values) -> tuple[str, ...]:
         )
     said += [f"{absent_text(name, why)} It gets no payout." for name, why in values.absent.items()]
     if values.noise is None:
+        if values.errors["training"] is None:
+            said.append(
+                "Training noise was not measured: how much the values would change with other random seeds is unknown."
+            )
+    elif values.seeds > 1:
         said.append(
-            "Training noise was not measured: how much the values would change with other random seeds is unknown."
+            f"With another seed, the {values.metric} of a single training varies by {values.noise:.4f} (standard "
+            "deviation). The values are those of the expected utility, and what is left of that luck is in the intervals."
+        )
+    elif values.replicates == 1:
+        said.append(
+            f"With other random seeds, the {values.metric} of a single training varies by {values.noise:.4f} (standard "
+            "deviation)."
         )
     else:
         said.append(
@@ -282,9 +332,13 @@ def cost_lines(values: Values, trainings: History | None) -> tuple[str, ...]:
     """What was trained and how long it took."""
     times = f", each {values.replicates} times" if values.replicates > 1 else ""
     before = f" and {count(values.known_before)} more from the store" if values.known_before else ""
+    what = f"{count(values.evaluations)} of {plural(1 << values.n, 'coalition')}"
+    if values.luck_trainings:
+        what = f"all {plural(1 << values.n, 'coalition')} and {plural(values.luck_trainings, 'training')} with other seeds"
+    if values.seeds > 1:
+        what = f"{plural(values.evaluations, 'training')} of coalitions, spread over {values.seeds} seeds"
     lines = [
-        f"The method used {count(values.evaluations)} of {plural(1 << values.n, 'coalition')}{times}{before}. Training "
-        f"and computation took {duration(values.seconds)}."
+        f"The method used {what}{times}{before}. Training and computation took {duration(values.seconds)}."
     ]
     cost = values.cost
     if cost is not None and cost.reused:
@@ -303,7 +357,8 @@ def cost_lines(values: Values, trainings: History | None) -> tuple[str, ...]:
         about = (
             f", about {duration(cost.exact_seconds)} at this speed" if cost.exact_seconds is not None else ""
         )
-        lines.append(f"Exact values would take {plural(cost.exact_trainings, 'training')}{about}.")
+        of = " of one seed" if values.seeds > 1 else ""
+        lines.append(f"Exact values{of} would take {plural(cost.exact_trainings, 'training')}{about}.")
     return tuple(lines)
 
 
@@ -315,6 +370,8 @@ def convergence_note(found: Convergence, method: str) -> str:
         "stored (those stored at the same moment are in no particular order). The empty coalition and that of all clients "
         "are always included."
     )
+    if found.seeds > 1:
+        return f"{said} A coalition counts with the mean over its seeds, so the last values differ a little from those reported."
     if method != found.estimator:
         said += (
             f" {found.estimator.capitalize()} is shown because it can use any set of coalitions; {method} itself may have "

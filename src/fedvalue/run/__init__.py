@@ -26,6 +26,7 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
+from fedvalue.run._requests import with_seeds
 from fedvalue.run._result import Result
 from fedvalue.run._valuation import compare, value
 from fedvalue.run._words import heading
@@ -57,4 +58,5 @@ __all__ = [
     "run",
     "runnable_methods",
     "value",
+    "with_seeds",
 ]

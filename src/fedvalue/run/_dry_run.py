@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._text import count, duration, plural, size
-from fedvalue.coalitions import full_mask
+from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.games import lacking
 from fedvalue.run._memory import parse_memory
-from fedvalue.run._requests import Request, admit, plan_of, request
+from fedvalue.run._requests import Request, admit, plan_of
 from fedvalue.store import UtilityStore
 from fedvalue.trainers import seconds_per_pass
-from fedvalue.training import Weighed, Work, work_of, work_of_all
+from fedvalue.training import Weighed, Work, work_of_all, work_of_trials
 
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
@@ -32,13 +32,16 @@ _LARGEST_LISTED = 16  # clients; all coalitions of more are counted, not listed
 class DryRun:
     """What a run would do. `asks` > 1: the method decides as it goes, and this is one way it may go.
 
-    `work` is what the asked coalitions take, `exact` what all would. `models` are those that a gradient method
-    puts together from one training, and evaluates. `stored` of the coalitions are in the store already. `besides`
-    what the method asks for, a run evaluates the untrained model and all clients.
+    `work` is what the asked trainings take, `exact` what those of all coalitions would. `models` are those that a gradient
+    method puts together from one training, and evaluates. Where trainings are spread over several `seeds`, `coalitions`
+    are pairs of a coalition and a seed. `stored` of them are in the store already. `besides` what the method asks for, a
+    run evaluates the untrained model and all clients. `luck`: trainings with other seeds by which exact values of one
+    seed learn how much of them is luck.
     """
 
     job: Job
     coalitions: int
+    seeds: int
     asks: int
     stored: int
     work: Work
@@ -48,6 +51,7 @@ class DryRun:
     memory: int | None
     models: int
     besides: tuple[str, ...] = ()
+    luck: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: the record of the run, and its plan."""
@@ -56,11 +60,13 @@ class DryRun:
             **self.job.record(),
             "plan": {
                 "coalitions": self.coalitions,
+                "seeds": self.seeds,
                 "asks": self.asks,
                 "besides": list(self.besides),
                 "stored": self.stored,
-                "trainings": self.work.trained * replicates,
-                "client_trainings": self.work.client_trainings * replicates,
+                "luck_trainings": self.luck,
+                "trainings": self.work.trained,
+                "client_trainings": self.work.client_trainings,
                 "first_round": self.work.first_round,
                 "per_later_round": self.work.per_later_round,
                 "seconds_estimate": self.seconds,
@@ -78,8 +84,14 @@ class DryRun:
         """The plan in words."""
         game, work, everything = self.job.prepared.game, self.work, 1 << self.job.prepared.game.n
         stored = f", {count(self.stored)} of them in the store" if self.stored else ""
-        name = request(self.job.method, self.job.options).method.name
-        lines = [f"Plan: {name}, {count(self.coalitions)} of {count(everything)} coalitions{stored}."]
+        name = self.job.request().method.name
+        what = f"{count(self.coalitions)} of {count(everything)} coalitions"
+        if self.luck:
+            what = f"all {count(everything)} coalitions, and {plural(self.luck, 'training')} with other seeds to see how much "
+            what += "is luck (--no-noise: none)"
+        elif self.seeds > 1:
+            what = f"{plural(self.coalitions, 'training')} of coalitions, spread over {self.seeds} seeds"
+        lines = [f"Plan: {name}, {what}{stored}."]
         if self.besides:
             lines.append(f"Also evaluated, for comparison: {' and '.join(self.besides)}.")
         if self.asks > 1:
@@ -87,10 +99,11 @@ class DryRun:
                 "The method decides as it goes: other utilities may lead it to fewer or other coalitions."
             )
         lines.append(
-            f"Trainings: {count(work.trained * game.replicates)}"
+            f"Trainings: {count(work.trained)}"
             + (f", {game.replicates} for each coalition" if game.replicates > 1 else "")
-            + f"; local trainings of clients: {count(work.client_trainings * game.replicates)} ({work.first_round} in "
-            f"round 1, shared by all, then {count(work.per_later_round)} in each of {plural(work.rounds - 1, 'round')})."
+            + f"; local trainings of clients: {count(work.client_trainings)} ({work.first_round} in round 1, shared by "
+            f"{'all of a seed' if self.seeds > 1 or game.replicates > 1 else 'all'}, then {count(work.per_later_round)} in "
+            f"each of {plural(work.rounds - 1, 'round')})."
         )
         if self.models:
             lines.append(f"Models assembled from its updates and evaluated: about {count(self.models)}.")
@@ -99,9 +112,9 @@ class DryRun:
             f"Time: about {duration(self.seconds)} on {self.job.prepared.device}{shared}, estimated from a short "
             "measurement."
         )
-        if self.coalitions < everything:
+        if not self.luck and (self.coalitions < everything or self.seeds > 1):
             lines.append(
-                f"Exact values: {count(self.exact.trained * game.replicates)} trainings, about "
+                f"Exact values{' of one seed' if self.job.one_seed is False else ''}: {count(self.exact.trained * game.replicates)} trainings, about "
                 f"{duration(self.exact_seconds)}, estimated in the same way."
             )
         if self.memory is not None:
@@ -116,35 +129,36 @@ def dry_run(job: Job) -> DryRun:
     """Drives the plan with made-up utilities, then trains a small part of the data to measure the time."""
     prepared = job.prepared
     scenario, game, training = prepared.scenario, prepared.game, prepared.game.training
-    asked = request(job.method, job.options)
+    asked = job.request()
     admit(game, [asked], job.budget, job.seed)
-    masks, asks = _asked(game.n, asked, job.seed)
-    of_method = set(masks or ())
-    coalitions = 1 << scenario.n if masks is None else len(of_method)
-    besides: tuple[str, ...] = ()
-    if masks is not None:  # a run evaluates these for comparison, whatever the method asks for
-        ends = {0: "the untrained model", full_mask(game.n): "all clients together"}
-        besides = tuple(name for mask, name in ends.items() if mask not in of_method)
-        masks = list(dict.fromkeys([*masks, *ends]))
+    of_method, asks = _asked(game.n, asked, job.seed)
     everything = work_of_all(scenario, training)
-    if masks is None:
-        masks, work, stored = _spread(scenario.n), everything, 0
-        passes = everything.passes * game.replicates
+    ends = {0: "the untrained model", full_mask(game.n): "all clients together"}
+    besides: tuple[str, ...] = ()
+    if of_method is None:
+        masks, seeds, stored, coalitions = _spread(scenario.n), 1, 0, 1 << scenario.n
+        work, passes = _times(everything, game.replicates), everything.passes * game.replicates
     else:
-        work = work_of(scenario, training, masks)
-        known = _stored(job, masks)
-        stored = len(of_method.intersection(*known)) if known else 0
-        left = [[mask for mask in masks if mask not in found] for found in known]
-        passes = sum(work_of(scenario, training, missing).passes for missing in left)
-        passes += work.passes * (game.replicates - len(known))
+        seeds = len({seed for mask, seed in of_method if mask}) or 1
+        coalitions = sum(mask > 0 for mask, _ in of_method) if seeds > 1 else len(of_method)
+        masks = list(dict.fromkeys(mask for mask, _ in of_method))
+        besides = tuple(name for mask, name in ends.items() if mask not in masks)
+        trials = [*of_method, *((mask, 0) for mask in ends if mask not in masks)]
+        if game.replicates > 1:
+            trials = [(mask, replicate) for replicate in range(game.replicates) for mask, _ in trials]
+        known = _stored(job, trials)
+        work = work_of_trials(scenario, training, trials)
+        passes = work_of_trials(scenario, training, [t for t in trials if t not in known]).passes
+        stored = _complete(of_method, known, game.replicates, seeds > 1)
     models = _put_together(game.n, asked, training.rounds, job.seed)
     speed = seconds_per_pass(scenario, game.learner, training, prepared.device, masks)
     of_all = speed  # many coalitions are faster together than a few
-    if coalitions < 1 << scenario.n:
+    if len(masks) < 1 << scenario.n:
         of_all = seconds_per_pass(scenario, game.learner, training, prepared.device, _spread(scenario.n))
     return DryRun(
         job=job,
         coalitions=coalitions,
+        seeds=seeds,
         asks=asks,
         stored=stored,
         work=work,
@@ -154,40 +168,66 @@ def dry_run(job: Job) -> DryRun:
         memory=_memory(job, work),
         models=models,
         besides=besides,
+        luck=max(0, coalitions - (1 << game.n) + 1) if asked.exact_of_one_seed and seeds > 1 else 0,
     )
 
 
-def _asked(n: int, asked: Request, seed: int) -> tuple[list[int] | None, int]:
-    """The coalitions that the method asks for and in how many steps; None for all of very many."""
+def _asked(n: int, asked: Request, seed: int) -> tuple[list[Trial] | None, int]:
+    """What the method asks for, of one seed or several, and in how many steps; None for all of very many."""
     if asked.method.view is not None:
-        return [full_mask(n)], 1  # one recorded training of all clients
+        return [(full_mask(n), 0)], 1  # one recorded training of all clients
     if (asked.exact or asked.method.guarantee == "exact") and n > _LARGEST_LISTED:
         return None, 1
-    plan, masks, asks, idle = plan_of(n, asked, seed), dict[int, None](), 0, 0
+    plan, trials, asks, idle = plan_of(n, asked, seed), dict[Trial, None](), 0, 0
     try:
         ask = next(plan)
         while True:
-            new = dict.fromkeys(int(mask) for mask in ask if mask not in masks)
-            masks |= new
+            pairs = [trial if isinstance(trial, tuple) else (int(trial), 0) for trial in ask]
+            new = dict.fromkeys(trial for trial in pairs if trial not in trials)
+            trials |= new
             asks += bool(new)
             idle = 0 if new else idle + 1
             # With its budget spent, a plan can ask for nothing new: what it makes of it all may take minutes.
-            if idle > _MOST_IDLE or len(masks) >= asked.budget:
+            spent = len(trials) - ((0, 0) in trials and asked.most_seeds != 1)  # ∅ is not trained
+            if idle > _MOST_IDLE or spent >= asked.budget:
                 plan.close()
-                return list(masks), asks
-            ask = plan.send(np.array([int(mask).bit_count() / n for mask in ask]))
+                return list(trials), asks
+            ask = plan.send(np.array([mask.bit_count() / n for mask, _ in pairs]))
     except StopIteration:
-        return list(masks), asks
+        return list(trials), asks
 
 
-def _stored(job: Job, masks: list[int]) -> list[set[int]]:
-    """For every replicate, which of these coalitions are in the store; nothing where there is none."""
+def _stored(job: Job, trials: list[Trial]) -> set[Trial]:
+    """Which of these are in the store; nothing where there is none."""
     game, path = job.prepared.game, job.store_path
     if path is None or not path.exists():
-        return []
+        return set()
+    found: set[Trial] = set()
     with UtilityStore(path, create=False) as store:
-        stored = [store.read(game.id, masks, r) for r in range(game.replicates)]
-    return [set(outcomes) - set(lacking(game, outcomes)) for outcomes in stored]
+        for seed, masks in by_seed(trials).items():
+            outcomes = store.read(game.id, masks, seed)
+            found |= {(mask, seed) for mask in set(outcomes) - set(lacking(game, outcomes))}
+    return found
+
+
+def _complete(asked: list[Trial], known: set[Trial], replicates: int, trained: bool) -> int:
+    """How many are known with all their replicates; with several seeds only what is trained counts."""
+    return sum(
+        all((mask, seed + r) in known for r in range(replicates))
+        for mask, seed in asked
+        if mask or not trained
+    )
+
+
+def _times(work: Work, replicates: int) -> Work:
+    return Work(
+        work.coalitions * replicates,
+        work.trained * replicates,
+        work.first_round * replicates,
+        work.per_later_round * replicates,
+        work.rounds,
+        work.passes * replicates,
+    )
 
 
 class _TraceSketch:

@@ -39,9 +39,12 @@ _IDENTITY = (
     "method",
     "plan",
     "budget",
+    "seeds",
     "options",
     "seed",
 )
+
+_BEFORE = {"seeds": 1}  # what runs had that do not say
 
 _CALLED = {
     "stored_as": "metric",
@@ -104,7 +107,7 @@ def _holds_other_run(out: Path, record: Mapping[str, Any]) -> bool:
 def _differences(out: Path, record: Mapping[str, Any]) -> list[str]:
     """In what the run in the folder differs from this one."""
     found = _recorded(out)
-    return [key for key in _IDENTITY if found is not None and found.get(key) != record[key]]
+    return [key for key in _IDENTITY if found is not None and found.get(key, _BEFORE.get(key)) != record[key]]
 
 
 def read_values(path: Path) -> Values:

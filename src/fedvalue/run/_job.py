@@ -20,7 +20,7 @@ from fedvalue.run._methods import MethodLike, as_method, check_types
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
 from fedvalue.run._options import JobOptions
 from fedvalue.run._prepare import Prepared, plain, prepare, record_of
-from fedvalue.run._requests import admit, plan_of, request
+from fedvalue.run._requests import Request, admit, plan_of, request, with_seeds
 from fedvalue.run._valuation import run_requests
 from fedvalue.scenarios import Scenario
 from fedvalue.store import UtilityStore, fingerprint
@@ -43,6 +43,8 @@ class Job:
     Scenario of your own; by default "files" where a folder is given, otherwise "digits". `model` is a name,
     package.module:factory, a function that makes an `nn.Module`, or a learner; `model_options` are those of a named one.
     `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
+    `seeds` is how many seeds its trainings are spread over (None: as many as suit the budget; 1: the values of that seed);
+    with `replicates` every coalition is trained so often instead, as the published methods have it.
     `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that lack it are made
     again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
     such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20). `address` to
@@ -78,6 +80,7 @@ class Job:
     empty: EmptyLike = "initial"
     method: MethodLike = "surrogate"
     budget: int | None = None
+    seeds: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     device: str = "auto"
@@ -103,7 +106,7 @@ class Job:
     def prepared(self) -> Prepared:
         """Reads the data and makes the game; whatever is wrong with the options is noticed here."""
         prepared = prepare(self)
-        asked = request(self.method, self.options)
+        asked = self.request()
         admit(prepared.game, [asked], self.budget, self.seed)
         if asked.method.view is None:
             try:
@@ -116,6 +119,17 @@ class Job:
         elif not prepared.game.averages:
             prepared.game.trace()  # says why there is nothing to record
         return prepared
+
+    def request(self) -> Request:
+        """The method with its options, not yet begun."""
+        return request(self.method, with_seeds(self.method, self.options, self.seeds))
+
+    @property
+    def one_seed(self) -> bool:
+        """Whether the values are those of one seed, or of the same replicates of every coalition."""
+        asked = self.request()
+        admit(self.prepared.game, [asked], self.budget, self.seed)
+        return asked.most_seeds == 1 or asked.method.guarantee == "exact"
 
     def check_folder(self) -> None:
         """Refuses a folder that holds another run; `run` does so, too."""
@@ -157,10 +171,9 @@ class Job:
         observer = Observer(on_stage, meter.watched(on_outcome), on_values)
         with self._ending() as resources:
             store = None if path is None else resources.enter_context(UtilityStore(path))
-            asked = request(self.method, self.options)
             (values,) = run_requests(
                 prepared.game,
-                [asked],
+                [self.request()],
                 self.budget,
                 self.seed,
                 store,
@@ -177,6 +190,16 @@ class Job:
                 result.report(Path(self.out) / REPORT_FILE)
         return result
 
+    def interrupted(self) -> str:
+        """What is left of a run that was stopped, in words."""
+        if self.store_path is None:
+            return (
+                "Interrupted; nothing was kept. With --store FILE, the same command could continue from here."
+            )
+        with UtilityStore(self.store_path) as store:
+            kept = store.game(self.prepared.game.id).coalitions
+        return f"Interrupted. {kept:,} trained coalitions are in {self.store_path}: the same command continues from there."
+
     def identity(self) -> dict[str, Any]:
         """What makes two runs the same run: they have the same values."""
         game, method = self.prepared.game, as_method(self.method)
@@ -192,6 +215,7 @@ class Job:
             if ESTIMATORS.get(method.name) is not method
             else None,
             "budget": self.budget,
+            "seeds": 1 if self.one_seed else self.seeds,
             "options": {name: plain(value) for name, value in self.options.items()},
             "seed": self.seed,
         }

@@ -39,6 +39,7 @@ class JobOptions(TypedDict, total=False):
     replicates: int
     method: MethodLike
     budget: int | None
+    seeds: int | None
     options: Mapping[str, Any]
     seed: int
     device: str

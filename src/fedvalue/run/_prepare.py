@@ -52,10 +52,11 @@ class Prepared:
 def prepare(job: Job) -> Prepared:
     """Reads the data and makes the game; whatever is wrong with the options of a job is noticed here."""
     memory, backend_options = parse_memory(job.memory), _backend_options(job)
-    if job.options.get("seeds", 1) != 1:
+    seeds = job.options.get("seeds") if job.seeds is None else job.seeds
+    if job.replicates > 1 and isinstance(seeds, int) and seeds > 1:
         raise InputError(
-            "A run trains with one seed. Use replicates to train every coalition several times, or fv.value(game, "
-            "seeds=…) for the values of the expected utility."
+            f"{job.replicates} replicates and {seeds} seeds are two ways to train again: replicates train every coalition "
+            "so often, seeds spread the budget over so many. Give one of them."
         )
     rules = {name: getattr(job, name) for name in _RULES if getattr(job, name) is not None}
     chosen = _chosen(job)

@@ -15,7 +15,7 @@ from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
 from fedvalue.games import Game, Reseeded, Traceable
 from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
 
-__all__ = ["Request", "admit", "checked_budget", "plan_of", "request"]
+__all__ = ["Request", "admit", "checked_budget", "plan_of", "request", "with_seeds"]
 
 
 @dataclass
@@ -35,6 +35,11 @@ class Request:
     idle: int = 0
 
     @property
+    def exact_of_one_seed(self) -> bool:
+        """Whether all coalitions are trained with the first seed, and some with others, to see how much is luck."""
+        return self.method.guarantee == "exact" and self.most_seeds is None
+
+    @property
     def evaluations(self) -> int:
         """Distinct coalitions, or trainings of coalitions with several seeds, that were asked for so far."""
         return len(self.trials) if self.trials else len(self.asked)
@@ -47,8 +52,30 @@ def request(method: MethodLike, options: Mapping[str, Any]) -> Request:
     return Request(found, options)
 
 
-def admit(game: Game, requests: Sequence[Request], budget: int | None, seed: int) -> int:
-    """Sets what every request may spend, and gives the seed; what cannot be is refused before anything is evaluated."""
+def with_seeds(method: MethodLike, options: Mapping[str, Any], seeds: int | None) -> Mapping[str, Any]:
+    """The options of a method with the number of seeds that its trainings are spread over; None: as the method likes."""
+    if seeds is None:
+        return options
+    count, found = whole("seeds", seeds, 1), as_method(method)
+    if "seeds" in options:
+        raise MethodError("The number of seeds was given twice. Leave it out of the options of the method.")
+    if "seeds" in found.options:
+        return {**options, "seeds": count}
+    if count > 1:
+        raise MethodError(
+            f"{found.name} trains with one seed. Leave seeds out, or choose a method that spreads its trainings over "
+            "several: surrogate."
+        )
+    return options
+
+
+def admit(
+    game: Game, requests: Sequence[Request], budget: int | None, seed: int, *, one_seed: bool = False
+) -> int:
+    """Sets what every request may spend, and gives the seed; what cannot be is refused before anything is evaluated.
+
+    With `one_seed`, games that can be trained with several seeds are trained with one.
+    """
     budget = checked_budget(budget)
     everything = 1 << game.n
     alone = requests[0].method if len(requests) == 1 else None
@@ -58,7 +85,7 @@ def admit(game: Game, requests: Sequence[Request], budget: int | None, seed: int
             f"Got a budget of {budget}. Leave the budget out or choose another method."
         )
     for asked in requests:
-        asked.most_seeds = _seeds(game, asked)
+        asked.most_seeds = _seeds(game, asked, one_seed)
         _set_budget(asked, game.n, budget)
         if asked.method.view and not isinstance(game, Traceable):
             raise MethodError(
@@ -112,7 +139,7 @@ def _set_budget(asked: Request, n: int, budget: int | None) -> None:
     if method.guarantee == "exact" or method.view:  # what they cost does not depend on the budget
         asked.budget = needs
         return
-    asked.budget = max(needs, default_budget(n)) if budget is None else budget
+    asked.budget = max(needs, default_budget(n, several)) if budget is None else budget
     if asked.budget < needs:
         raise BudgetError(
             f"{method.name} needs a budget of at least {needs} coalitions for {n} clients. Got {asked.budget}."
@@ -120,9 +147,8 @@ def _set_budget(asked: Request, n: int, budget: int | None) -> None:
     asked.exact = not method.fixed and not several and asked.budget >= 1 << n
 
 
-def _seeds(game: Game, asked: Request) -> int | None:
-    """How many seeds the method may use. Where the game has any number, more than one only if the user asks for it."""
-    if not asked.method.uses_seeds or not isinstance(game, Reseeded):
+def _seeds(game: Game, asked: Request, one_seed: bool) -> int | None:
+    """How many seeds the method may use; None: any number."""
+    if not asked.method.uses_seeds or not isinstance(game, Reseeded) or asked.options.get("seeds") == 1:
         return 1
-    wanted = asked.options.get("seeds") or asked.options.get("noise")
-    return game.seeds if game.seeds is not None or wanted else 1
+    return 1 if one_seed or asked.options.get("noise") is False else game.seeds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from fedvalue._files import sealed, write_file, write_json
 from fedvalue.audit import Audit, audit
+from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
 from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
-from fedvalue.training import work_of
+from fedvalue.training import work_of_trials
 from fedvalue.values import Cost, Values
 
 if TYPE_CHECKING:
@@ -29,16 +30,17 @@ class Meter:
     """Remembers every outcome of a run, and which of them were trained in it."""
 
     def __init__(self) -> None:
-        self.outcomes: dict[tuple[int, int], Outcome] = {}
-        self.fresh: set[int] = set()
+        self.outcomes: dict[Trial, Outcome] = {}
+        self.fresh: set[Trial] = set()
 
     def watched(self, also: OnOutcome | None) -> OnOutcome:
         """An observer that remembers, and tells another one."""
 
         def on_outcome(evaluation: Evaluation) -> None:
-            self.outcomes[evaluation.mask, evaluation.replicate] = evaluation.outcome
+            trial = evaluation.mask, evaluation.replicate
+            self.outcomes[trial] = evaluation.outcome
             if not evaluation.reused:
-                self.fresh.add(evaluation.mask)
+                self.fresh.add(trial)
             if also is not None:
                 also(evaluation)
 
@@ -49,14 +51,14 @@ class Meter:
 class Result:
     """The values of a job, and what can be made of them.
 
-    `outcomes` are what this run used, by coalition and replicate; with a store, an audit or a report looks at
-    everything that is in there. `trained` are the coalitions that were trained just now.
+    `outcomes` are what this run used, by coalition and replicate or seed; with a store, an audit or a report looks at
+    everything that is in there. `trained` are those that were trained just now.
     """
 
     job: Job
     values: Values
-    outcomes: Mapping[tuple[int, int], Outcome]
-    trained: frozenset[int]
+    outcomes: Mapping[Trial, Outcome]
+    trained: frozenset[Trial]
 
     @property
     def cost(self) -> Cost:
@@ -67,13 +69,13 @@ class Result:
     def lines(self) -> list[str]:
         """What stands out, what it cost and what it guarantees, sentence by sentence."""
         prepared = self.job.prepared
-        work = work_of(prepared.scenario, prepared.game.training, self.trained)
+        work = work_of_trials(prepared.scenario, prepared.game.training, self.trained)
         return result_lines(self.values, prepared.scenario, work, self.job.budget)
 
     def audit(self, level: float = 0.05, more: int | None = None) -> Audit:
         """What the trained coalitions show about single clients, each finding with its evidence."""
         history = self.history()
-        return audit(self.values, history.utilities, history.prints, level, more)
+        return audit(self.values, history.utilities, history.prints, level, more, seeds=history.seeds)
 
     def payout(
         self,
@@ -136,22 +138,23 @@ class Result:
             with UtilityStore(path, create=False) as store:
                 return read_history(store, self.values)
         utilities: dict[int, list[float]] = {}
-        prints: dict[int, tuple[Any, ...]] = {}
+        prints: dict[int, tuple[Hashable, ...]] = {}
+        seeds: dict[int, list[int]] = {}
         game = self.job.prepared.game
-        for (mask, _), outcome in sorted(self.outcomes.items(), key=lambda item: item[0][1]):
+        for (mask, seed), outcome in sorted(self.outcomes.items(), key=lambda item: item[0][1]):
             utilities.setdefault(mask, []).append(game.utility(outcome))
-            prints[mask] = (*prints.get(mask, ()), *sorted(outcome.metrics.items()))
+            prints[mask] = (*prints.get(mask, ()), tuple(sorted(outcome.metrics.items())))
+            seeds.setdefault(mask, []).append(seed)
         by = dict.fromkeys(" on ".join(filter(None, (o.backend, o.device))) for o in self.outcomes.values())
         seconds = sum(outcome.seconds for outcome in self.outcomes.values())
-        return History(utilities, prints, seconds, tuple(by), "", "")
+        return History(utilities, prints, seconds, tuple(by), "", "", seeds)
 
     def _keep(self, path: Path) -> None:
         game = self.job.prepared.game
         with UtilityStore(path) as store:
             store.register(game.id, game.n, {"names": list(game.names)})
-            for replicate in range(game.replicates):
-                kept = [(mask, o) for (mask, r), o in self.outcomes.items() if r == replicate]
-                store.append(game.id, kept, replicate)
+            for seed, masks in by_seed(self.outcomes).items():
+                store.append(game.id, [(mask, self.outcomes[mask, seed]) for mask in masks], seed)
 
     def __str__(self) -> str:
         """What `fedvalue run` prints, without the bars."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from operator import index
@@ -31,6 +31,7 @@ from fedvalue.games import (
     Priced,
     Reseeded,
     RestrictedGame,
+    Tested,
     Traceable,
     as_game,
 )
@@ -76,7 +77,8 @@ def value(
     """What each client is worth in this game, by one method; without one, by `default_method`.
 
     `method` is a name, or a plan of your own: a generator function of (n, budget, rng) that yields lists of
-    coalitions, is sent their utilities and returns an `Estimate`. `budget` counts distinct coalitions. With a
+    coalitions, is sent their utilities and returns an `Estimate`. `budget` counts distinct coalitions or, where trainings
+    are spread over several seeds (`surrogate`, of games that can be trained again; `seeds=1`: over one), trainings. With a
     `store` (a path, or a `Store`), every evaluation is kept as it finishes and none is ever repeated; `surrogate`
     also learns from whatever else the store knows of the game. `options` are those of the method.
 
@@ -89,7 +91,7 @@ def value(
     """
     the_game = as_game(game)
     budget = checked_budget(budget)
-    seeds = (the_game.seeds or 1) if isinstance(the_game, Reseeded) else 1
+    seeds = the_game.seeds if isinstance(the_game, Reseeded) and options.get("seeds") != 1 else 1
     asked = request(default_method(the_game.n, budget, seeds) if method is None else method, options)
     observer = Observer(on_stage, on_outcome, on_values)
     (result,) = run_requests(the_game, [asked], budget, seed, store, progress, observer, use_stored=True)
@@ -113,7 +115,8 @@ def compare(
 
     Each method has the budget to itself. Exact methods are the reference and always take all 2**n.
     Without `methods`: every one that the budget allows, the exact ones up to 20 clients, and the gradient
-    methods where there is a training to record; all of them look at the same one.
+    methods where there is a training to record; all of them look at the same one. Federations are trained with one seed,
+    as the methods were published; of a table with several rows, `surrogate` and `exact` use all.
 
     >>> results = compare([0.0, 1.0, 1.0, 3.0], methods=["exact", "equal"], budget=2)
     >>> [round(float(v), 2) for v in results["equal"].mean]
@@ -136,7 +139,10 @@ def compare(
             else f"Two methods are called {twice!r}. Give one of them another name with fv.Method."
         )
     observer = Observer(on_stage, on_outcome, on_values)
-    results = run_requests(the_game, list(requests.values()), budget, seed, store, progress, observer)
+    any_seed = isinstance(the_game, Reseeded) and the_game.seeds is None
+    results = run_requests(
+        the_game, list(requests.values()), budget, seed, store, progress, observer, one_seed=any_seed
+    )
     return dict(zip(names, results, strict=True))
 
 
@@ -151,9 +157,10 @@ def run_requests(
     *,
     use_stored: bool = False,
     ends: bool = False,
+    one_seed: bool = False,
 ) -> list[Values]:
     """The values by every request. With `ends`, v(∅) and v(N) are evaluated even if no method asked for them."""
-    seed = admit(game, requests, budget, seed)
+    seed = admit(game, requests, budget, seed, one_seed=one_seed)
     views = [asked for asked in requests if asked.method.view]
     plans = [asked for asked in requests if not asked.method.view]
     with ExitStack() as resources:
@@ -216,7 +223,7 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         utility_of_none=none,
         utility_of_all=everyone,
         replicates=game.replicates,
-        noise=ledger.noise(),
+        noise=_noise(asked.trials, ledger) if asked.trials else ledger.noise(),
         cost=Cost(trained, total - trained, *exact),
         forecast=tuple(estimate.forecast),
         known_before=estimate.known_before,
@@ -225,10 +232,23 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         empty=ledger.empty,
         baseline=_baseline(game, ledger),
         suspicious=game.suspicious if isinstance(game, Examined) else (),
-        seeds=len({seed for _, seed in asked.trials}) or 1,
+        # Exact values are those of the first seed; the others only show by how much it is luck.
+        seeds=1 if asked.exact_of_one_seed else len({seed for _, seed in asked.trials}) or 1,
         parts=estimate.parts,
-        test_rows=test_rows,
+        random=game.replicates > 1 or (isinstance(game, Reseeded) and game.seeds != 1),
+        test_rows=test_rows or (game.test_rows if isinstance(game, Tested) else None),
     )
+
+
+def _noise(trials: Collection[Trial], ledger: Ledger) -> float | None:
+    """Standard deviation of a single training, pooled over the coalitions that were trained with several seeds."""
+    found: dict[int, list[float]] = {}
+    for mask, seed in trials:
+        found.setdefault(mask, []).append(ledger.known[seed][mask])
+    repeated = [utilities for utilities in found.values() if len(utilities) > 1]
+    spread = sum(float(np.var(utilities)) * len(utilities) for utilities in repeated)
+    freedom = sum(len(utilities) - 1 for utilities in repeated)
+    return math.sqrt(spread / freedom) if freedom else None
 
 
 def _baseline(game: Game, ledger: Ledger) -> Baseline | None:

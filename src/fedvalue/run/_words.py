@@ -61,32 +61,39 @@ def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | N
         lines.append(
             f"The values of {values.method} are in another unit ({values.unit}), so they do not add up to this difference."
         )
+    lines += values.advice()
     lines += _stands_out(scenario, values)
     lines += _cost_lines(values, work)
     lines += guarantee_lines(values, budget)
-    if values.noise is not None:
+    if values.noise is not None and values.seeds == 1:
+        rest = f"; {rest_on(values)}" if values.replicates > 1 else ""
         lines.append(
             f"Training noise: with other random numbers the {values.metric} of one training varies by "
-            f"{values.noise:.4f} (standard deviation); {rest_on(values)}."
+            f"{values.noise:.4f} (standard deviation){rest}."
         )
     return lines
 
 
 def _cost_lines(values: Values, work: Work) -> list[str]:
-    cost, replicates = values.cost, values.replicates
+    cost, replicates, several = values.cost, values.replicates, values.seeds > 1
     assert cost is not None
     what = f"{count(values.evaluations)} of {plural(1 << values.n, 'coalition')}"
+    if values.luck_trainings:
+        what = f"all {plural(1 << values.n, 'coalition')} and {_luck(values.luck_trainings)}"
+    if several:
+        what = f"{plural(values.evaluations, 'training')} of coalitions, spread over {values.seeds} seeds"
     if replicates > 1:
         what += f", {replicates} times each"
     if cost.trained == 0:
         what += ", all from the store"
     elif cost.reused:
         what += f", {count(cost.reused)} from the store and {count(cost.trained)} trained now"
+    elif several:
+        what += f" ({count(work.client_trainings)} local ones)"
     else:
-        trainings, local = work.trained * replicates, work.client_trainings * replicates
-        what += f", {plural(trainings, 'training')} ({count(local)} local ones)"
+        what += f", {plural(work.trained, 'training')} ({count(work.client_trainings)} local ones)"
     lines = [f"Cost: {what}, {duration(values.seconds)}."]
-    besides = (cost.trained + cost.reused) // replicates - values.evaluations
+    besides = 0 if values.luck_trainings else (cost.trained + cost.reused) // replicates - values.evaluations
     if besides > 0:
         lines.append(
             f"Besides the coalitions that {values.method} asked for, {count(besides)} more "
@@ -96,6 +103,8 @@ def _cost_lines(values: Values, work: Work) -> list[str]:
                 else "were evaluated for comparison (the untrained model and all clients)."
             )
         )
+    if several or values.luck_trainings:
+        return lines
     if values.evaluations == 1 << values.n:
         exact = cost.exact_trainings or 0
         spared = values.evaluations * replicates - exact - replicates
@@ -113,7 +122,6 @@ def _cost_lines(values: Values, work: Work) -> list[str]:
 
 
 def _stands_out(scenario: Scenario, values: Values) -> list[str]:
-    exact = values.guarantee == "exact"
     named = dict(zip(values.names, values.mean.tolist(), strict=True))
     lines = []
     empty = [name for name, data in zip(values.names, scenario.clients, strict=True) if not len(data)]
@@ -128,15 +136,25 @@ def _stands_out(scenario: Scenario, values: Values) -> list[str]:
     harmful = [
         name
         for i, name in enumerate(values.names)
-        if named[name] < -1e-12 and name not in empty and (exact or interval is None or interval[i, 1] < 0)
+        if named[name] < -1e-12 and name not in empty and (interval is None or interval[i, 1] < 0)
     ]
     if harmful:
-        surely = "" if exact or interval is not None else " by this estimate, which has no ±"
+        surely = "" if interval is not None else _unsure(values)
         lines.append(
             f"Below zero{surely}: {_with_values(harmful, named)}. The others train better models without "
             f"{'it' if len(harmful) == 1 else 'them'}."
         )
     return lines
+
+
+def _luck(extra: int) -> str:
+    return f"{plural(extra, 'training')} with other seeds, to see how much is luck"
+
+
+def _unsure(values: Values) -> str:
+    if values.guarantee != "exact":
+        return " by this estimate, which has no ±"
+    return " with this seed" if values.one_seed else ""
 
 
 def _with_values(names: list[str], values: Mapping[str, float]) -> str:

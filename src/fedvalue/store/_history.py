@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedvalue.errors import InputError, StoreError
-from fedvalue.outcome import of_model
+from fedvalue.outcome import empty_rule, of_model
 from fedvalue.store._sqlite import UtilityStore
 from fedvalue.values import Values
 
@@ -19,18 +19,19 @@ _MOST_REPLICATES = 10_000
 
 @dataclass(frozen=True)
 class History:
-    """Utilities by coalition, one for each replicate, the coalition that was finished first in front.
+    """Utilities by coalition, one for each replicate or seed, the coalition that was finished first in front.
 
-    `prints` hold all metrics, which tell models apart. `seconds` is what all trainings took together,
-    `computed_by` on what, `first` and `last` when they were stored.
+    In the same order, `prints` hold all metrics, which tell models apart, and `seeds` the numbers of replicates or seeds.
+    `seconds` is what all trainings took together, `computed_by` on what, `first` and `last` when they were stored.
     """
 
     utilities: Mapping[int, Sequence[float]]
-    prints: Mapping[int, Hashable]
+    prints: Mapping[int, tuple[Hashable, ...]]
     seconds: float
     computed_by: tuple[str, ...]
     first: str
     last: str
+    seeds: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 def read_history(store: UtilityStore, values: Values) -> History:
@@ -43,7 +44,9 @@ def read_history(store: UtilityStore, values: Values) -> History:
         raise InputError(
             f"The values have {values.replicates} replicates. At most {_MOST_REPLICATES} are read."
         )
-    rows = [row for row in store.rows(values.game_id) if row["replicate"] in range(values.replicates)]
+    # Trainings with further seeds say something of expected values, and nothing of those of one seed.
+    numbers = range(_MOST_REPLICATES if values.seeds > 1 else values.replicates)
+    rows = [row for row in store.rows(values.game_id) if row["replicate"] in numbers]
     if not rows:
         raise InputError(
             f"{store.path} holds no trainings of the game {values.game_id or '(none)'} that these values are of. Name "
@@ -68,6 +71,7 @@ def _when(row: Mapping[str, Any]) -> tuple[int, str, int, str]:
 
 def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
     utilities, prints = dict[int, list[float]](), dict[int, tuple[Hashable, ...]]()
+    seeds = dict[int, list[int]]()
     # A metric that only some trainings have says nothing about how two of them differ.
     shared = sorted(set.intersection(*(set(row["metrics"]) for row in rows)))
     used = []
@@ -77,11 +81,14 @@ def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
         if mask is not None:
             used.append(row)
             utility = values.sign * float(metrics[values.stored_as])
-            if values.empty and of_model(row["metrics"]) == untrained.get(row["replicate"]):
+            if values.empty and (
+                any(map(empty_rule, metrics)) or of_model(metrics) == untrained.get(row["replicate"])
+            ):
                 # Nobody in this coalition has data. The store may know v(∅) by other rules; the values count from theirs.
                 utility = utility if values.utility_of_none is None else values.utility_of_none
             utilities.setdefault(mask, []).append(utility)
-            prints[mask] = (*prints.get(mask, ()), *((name, metrics[name]) for name in shared))
+            prints[mask] = (*prints.get(mask, ()), tuple((name, metrics[name]) for name in shared))
+            seeds.setdefault(mask, []).append(row["replicate"])
     if not used:
         raise InputError(
             "No training is of these clients alone. The store holds coalitions with others only."
@@ -90,7 +97,7 @@ def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
     created = [row["created"] for row in used]
     seconds = sum(float(row["seconds"]) for row in used)
     named = tuple(text for text in computed_by if text)
-    return History(utilities, prints, seconds, named, min(created), max(created))
+    return History(utilities, prints, seconds, named, min(created), max(created), seeds)
 
 
 def _among(mask: int, clients: Sequence[int] | None) -> int | None:

@@ -25,6 +25,7 @@ from fedvalue.training._rules import Training
 from fedvalue.training._seeds import Seeds, canonical_trials, reseeds, side_by_side
 from fedvalue.training._session import (
     AveragingSession,
+    Deterministic,
     Doubtful,
     Drawing,
     Learner,
@@ -45,6 +46,7 @@ __all__ = [
     "UNTRAINED_MODELS",
     "AveragingSession",
     "Begun",
+    "Deterministic",
     "Doubtful",
     "Drawing",
     "Learner",

@@ -14,6 +14,7 @@ from fedvalue.training._rules import Training
 
 __all__ = [
     "AveragingSession",
+    "Deterministic",
     "Doubtful",
     "Drawing",
     "Guessing",
@@ -153,6 +154,13 @@ class Ruled(Protocol):
     """A learner to which only some rules of training apply: those named, and the seed."""
 
     rules: tuple[str, ...]
+
+
+@runtime_checkable
+class Deterministic(Protocol):
+    """A learner that may say that it draws nothing: then trainings with any seed are the same."""
+
+    deterministic: bool
 
 
 @runtime_checkable
