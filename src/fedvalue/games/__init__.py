@@ -1,6 +1,7 @@
 """Games: v(S) for lists of coalitions, from a table, a function, or federated training."""
 
 from fedvalue.games._base import (
+    Certain,
     Examined,
     Game,
     Grounded,
@@ -28,6 +29,7 @@ from fedvalue.games._table import GameLike, TableGame, as_game
 from fedvalue.games._table_file import read_table
 
 __all__ = [
+    "Certain",
     "Examined",
     "EmptyLike",
     "FederatedGame",

@@ -20,6 +20,7 @@ from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = [
     "MOST_REPLICATES",
+    "Certain",
     "Examined",
     "Game",
     "Grounded",
@@ -86,6 +87,19 @@ class Examined(Protocol):
 
     @property
     def suspicious(self) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
+class Certain(Protocol):
+    """A game that knows something about its values beforehand.
+
+    `idle` clients change no coalition, and in a group that is `alike` it does not matter who of it takes part.
+    """
+
+    @property
+    def idle(self) -> tuple[int, ...]: ...
+    @property
+    def alike(self) -> tuple[tuple[int, ...], ...]: ...
 
 
 @runtime_checkable

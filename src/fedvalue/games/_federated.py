@@ -35,6 +35,7 @@ from fedvalue.training import (
     Trace,
     TraceGames,
     Training,
+    same_data,
     seconds_per_pass_of,
     usual_training,
     work_of_all,
@@ -142,6 +143,16 @@ class FederatedGame:
     def is_empty(self, mask: int) -> bool:
         """Whether nobody in the coalition has data."""
         return not mask & ~self._without_data
+
+    @property
+    def idle(self) -> tuple[int, ...]:
+        """Clients without data, which change no coalition."""
+        return members(self._without_data)
+
+    @property
+    def alike(self) -> tuple[tuple[int, ...], ...]:
+        """Groups of clients with the same data: of such a group, it does not matter who takes part."""
+        return tuple(tuple(group) for group in same_data(self.scenario) if len(group) > 1)
 
     def empty_of(self, outcome: Outcome) -> Empty:
         """How v(∅) was fixed, from the outcome of a coalition without data."""

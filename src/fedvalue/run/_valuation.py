@@ -23,6 +23,7 @@ from fedvalue.coalitions import Trial, full_mask, members
 from fedvalue.errors import BudgetError, FedvalueError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan
 from fedvalue.games import (
+    Certain,
     Examined,
     Game,
     GameLike,
@@ -36,6 +37,7 @@ from fedvalue.games import (
     as_game,
 )
 from fedvalue.outcome import UTILITY
+from fedvalue.run._certain import conditioned
 from fedvalue.run._ledger import Ledger
 from fedvalue.run._methods import MethodLike, check_types, default_method, runnable_methods
 from fedvalue.run._observers import Observer, Observers, OnOutcome, OnStage, OnValues
@@ -196,11 +198,14 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
     )
     trained, total = ledger.trained(counted), len(counted) * game.replicates
     none, everyone = ledger.utility(0), ledger.utility(full_mask(game.n))
-    if asked.trials:  # v(N) as expected, not as it came out with the first seed
+    if asked.trials:
         counted_trials = asked.trials | ({(full_mask(game.n), 0)} if ends else set())
         trained, total = ledger.trained_trials(counted_trials), len(counted_trials)
-        everyone = None if none is None else none + float(estimate.mean.sum())
     exact = game.exact_cost(ledger.took) if isinstance(game, Priced) else (None, None)
+    if isinstance(game, Certain):
+        estimate = conditioned(estimate, game.idle, game.alike, sum_is_known=not asked.trials)
+    if asked.trials and none is not None:  # v(N) as expected, not as it came out with the first seed
+        everyone = none + float(estimate.mean.sum())
     estimate, test_rows = with_test_rows(estimate, asked.asks, game.replicates, ledger.told)
     return Values(
         mean=estimate.mean,

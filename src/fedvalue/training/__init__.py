@@ -19,6 +19,7 @@ from fedvalue.training._fedavg import (
     first_round,
     later_rounds,
     recorded_rounds,
+    same_data,
 )
 from fedvalue.training._measure import UNTRAINED_MODELS, measured, measured_untrained, not_measured
 from fedvalue.training._rules import Training
@@ -76,6 +77,7 @@ __all__ = [
     "passes_of",
     "recorded_rounds",
     "reseeds",
+    "same_data",
     "seconds_per_pass_of",
     "side_by_side",
     "usual_training",

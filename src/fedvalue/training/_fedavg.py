@@ -17,7 +17,15 @@ from fedvalue.coalitions import Trial, members
 from fedvalue.scenarios import Scenario
 from fedvalue.training._session import Drawing, Reseeding, Session, Stack
 
-__all__ = ["Begun", "canonical_masks", "data_weights", "first_round", "later_rounds", "recorded_rounds"]
+__all__ = [
+    "Begun",
+    "canonical_masks",
+    "data_weights",
+    "first_round",
+    "later_rounds",
+    "recorded_rounds",
+    "same_data",
+]
 
 _ONE_SEED: Mapping[int, int | None] = {0: None}
 
@@ -31,17 +39,23 @@ def canonical_masks(scenario: Scenario, masks: Sequence[int]) -> dict[int, int]:
     A client without data changes nothing, and of clients with equal data it does not matter which takes
     part: such coalitions are the same training, and so have exactly the same utility.
     """
-    alike: dict[str, list[int]] = {}
-    for i, data in enumerate(scenario.clients):
-        if len(data.y):
-            alike.setdefault(data.fingerprint, []).append(i)
-    alone = sum(1 << group[0] for group in alike.values() if len(group) == 1)
-    groups = [(sum(1 << i for i in group), group) for group in alike.values() if len(group) > 1]
+    alike = same_data(scenario)
+    alone = sum(1 << group[0] for group in alike if len(group) == 1)
+    groups = [(sum(1 << i for i in group), group) for group in alike if len(group) > 1]
     return {
         mask: (mask & alone)
         + sum(1 << i for bits, group in groups for i in group[: (mask & bits).bit_count()])
         for mask in masks
     }
+
+
+def same_data(scenario: Scenario) -> list[list[int]]:
+    """The clients that have data, those with equal data together."""
+    alike: dict[str, list[int]] = {}
+    for i, data in enumerate(scenario.clients):
+        if len(data.y):
+            alike.setdefault(data.fingerprint, []).append(i)
+    return list(alike.values())
 
 
 def data_weights(scenario: Scenario, coalitions: Sequence[tuple[int, ...]]) -> list[float]:
