@@ -20,7 +20,14 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The same examples on every machine and every day; no deadline, because the machines differ in speed.
 settings.register_profile("reproducible", derandomize=True, deadline=None, database=None)
+settings.register_profile("quick", settings.get_profile("reproducible"), max_examples=25)
 settings.load_profile("reproducible")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The fast part of the suite tries fewer examples."""
+    if config.option.markexpr == "not slow":
+        settings.load_profile("quick")
 
 
 @pytest.fixture(autouse=True, scope="session")

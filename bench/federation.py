@@ -24,7 +24,7 @@ import tempfile
 from pathlib import Path
 
 from _table import table
-from fedvalue.flower._demo import lay_out, start
+from fedvalue.flower._demo import lay_out, start, terminable
 from fedvalue.flower._processes import Federation
 from fedvalue.scenarios import load_scenario
 
@@ -121,7 +121,7 @@ def measured(clients: int, rounds: int) -> dict[str, object]:
         home = Path(folder)
         app = lay_out(home, scenario, {**RULES, "rounds": rounds, "method": method, "budget": budget})
         (app / "valuation" / "server_app.py").write_text(SERVER, encoding="utf-8")
-        with Federation(home) as federation:
+        with terminable(), Federation(home) as federation:
             start(federation, scenario)
             federation.start_run(app, {})
             federation.wait("run", LONGEST)

@@ -8,7 +8,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fedvalue.coalitions import (
@@ -100,7 +100,6 @@ class TestBalancedLayer:
             assert spread(drawn, 6) == 0
 
     @given(st.data(), st.integers(8, 40), st.integers(0, 10**6))
-    @settings(max_examples=150)
     def test_larger_layers_from_both_ends(self, data: st.DataObject, n: int, seed: int) -> None:
         k = data.draw(st.integers(0, n))
         total = comb(n, k)
@@ -128,7 +127,6 @@ class TestDraws:
         assert mask <= full_mask(n)
 
     @given(st.data(), st.integers(1, 40), st.integers(0, 10**6))
-    @settings(max_examples=150)
     def test_a_random_layer_is_distinct_and_avoids_what_is_taken(
         self, data: st.DataObject, n: int, seed: int
     ) -> None:
@@ -147,7 +145,6 @@ class TestDraws:
         assert max(abs(seen[mask] - expected) for mask in layer(5, 2)) < 5 * np.sqrt(expected)
 
     @given(st.data(), st.integers(2, 14), st.integers(0, 10**6))
-    @settings(max_examples=100)
     def test_a_split_is_never_drawn_from_both_sides(self, data: st.DataObject, n: int, seed: int) -> None:
         k = data.draw(st.integers(1, n - 1))
         splits = comb(n, k) // (2 if 2 * k == n else 1)

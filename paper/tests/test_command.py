@@ -145,6 +145,7 @@ def test_tables_figures_and_store_of_a_trained_experiment(trainings: list[int]) 
     assert trainings == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tiny")
 def test_the_manifest_has_everything_but_paths(tmp_path: Path) -> None:
     output(*QUICK)
@@ -281,6 +282,7 @@ def test_a_killed_experiment_goes_on(trainings: list[int]) -> None:
             assert float(again["error"]) == pytest.approx(float(once["error"]), abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tiny")
 def test_interrupted_on_the_keyboard() -> None:
     def stop(*args: Any) -> Any:

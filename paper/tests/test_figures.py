@@ -358,6 +358,7 @@ class TestDrawing:
         assert xs[-1] == axes.get_xlim()[1]
         assert (np.diff(ys) <= 0).all()
 
+    @pytest.mark.slow
     def test_extrapolated_times_are_marked(self) -> None:
         spec = FigureSpec("f", "scatter", "paper_seconds", "error")
         assert {"Perm-Shapley*", "IPSS", "paper seconds  (* extrapolated)"} <= words(
@@ -373,6 +374,7 @@ class TestDrawing:
         titles = [axes.get_title("left") for axes in figure.axes]
         assert titles == [f"{model} · n = {n}" for model in ("CNN", "MLP") for n in (3, 6, 10)]
 
+    @pytest.mark.slow
     def test_the_users_own_matplotlib_settings_change_nothing(self, tmp_path: Path) -> None:
         spec = FigureSpec("f", "line", "budget", "error")
         plain = save(draw(spec, rows_of(SAMPLED)), tmp_path / "a")

@@ -14,6 +14,7 @@ __all__ = [
     "count",
     "csv_text",
     "duration",
+    "listed",
     "markdown_text",
     "minute",
     "one_line",
@@ -69,6 +70,15 @@ def shortened(text: str, most: int) -> str:
     """
     shown = one_line(text)
     return shown if len(shown) <= most else f"{shown[: most - 1].rstrip()}…"
+
+
+def listed(words: Sequence[str], most: int) -> str:
+    """The first of many words, and that there are more.
+
+    >>> listed(["a", "b"], 2), listed(["a", "b", "c"], 2)
+    ('a, b', 'a, b, …')
+    """
+    return ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
 def count(number: int) -> str:

@@ -421,6 +421,7 @@ class TestInRuns:
         with fv.UtilityStore(tmp_path / "store.db") as store:
             assert store.read(game.id) == before
 
+    @pytest.mark.slow
     def test_with_repeated_trainings(self) -> None:
         game = federation(replicates=2)
         assert fv.value(game, "or").noise is None
@@ -467,6 +468,7 @@ class TestInRuns:
                 fv.value(FederatedGame(SCENARIO, "mlp", training, device="cpu"), method)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["cnn", "linear"])
 def test_other_models(model: str) -> None:
     """One round: reconstructed models are the trained ones, whatever they are made of."""

@@ -105,6 +105,7 @@ class TestMessages:
         outcomes(trainer, scenario, model, RULES, [0b1010])  # both of them: an average of two
         assert sorted(sent_to(grid)[1:]) == [(101, "2"), (101, "3"), (103, "1"), (103, "2"), (103, "3")]
 
+    @pytest.mark.slow
     def test_small_memory_costs_waves_and_no_further_messages_to_the_lonely(self) -> None:
         scenario, grid, trainer = federation(memory=1)
         assert outcomes(trainer, scenario, "mlp", RULES, MASKS) == expected(MASKS)
@@ -197,7 +198,9 @@ FAULTS: dict[str, tuple[Callable[[RecordDict], RecordDict | Error], str]] = {
 
 
 class TestFaults:
-    @pytest.mark.parametrize("how", FAULTS)
+    @pytest.mark.parametrize(
+        "how", [pytest.param(how, marks=pytest.mark.slow if i else ()) for i, how in enumerate(FAULTS)]
+    )
     def test_a_bad_reply_costs_its_sender_alone(self, how: str) -> None:
         scenario, grid, trainer = federation(patience=0.0)
         change, says = FAULTS[how]

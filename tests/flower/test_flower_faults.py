@@ -101,7 +101,9 @@ HOSTILE: dict[str, tuple[Callable[[RecordDict], RecordDict | Error | None], str]
 
 
 class TestFaults:
-    @pytest.mark.parametrize("how", HOSTILE)
+    @pytest.mark.parametrize(
+        "how", [pytest.param(how, marks=pytest.mark.slow if i % 3 else ()) for i, how in enumerate(HOSTILE)]
+    )
     def test_a_bad_reply_is_rejected_and_named_and_the_run_survives(self, how: str) -> None:
         """From round 2 on client 1 sends something else; coalitions without it are as if nothing happened."""
         scenario, grid, trainer = federation(patience=0.0)

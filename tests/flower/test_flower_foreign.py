@@ -71,6 +71,7 @@ class TestForeignApps:
         assert {path.name for path in tmp_path.iterdir()} >= {"values.json", "run.json", "report.html"}
         assert values.details["evaluated_at"] == "nodes"
 
+    @pytest.mark.slow
     def test_audit_and_report(self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path) -> None:
         values = valued(grid, modules, tmp_path)
         assert (values.metric, values.unit, values.replicates) == ("accuracy", "accuracy", 1)
@@ -180,6 +181,7 @@ class TestForeignApps:
         with pytest.raises(UnavailableError, match=says):
             valued(grid, modules, tmp_path, patience=0.0)
 
+    @pytest.mark.slow
     def test_the_others_are_valued_where_the_user_chose_that(
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:

@@ -111,6 +111,7 @@ class TestValuation:
         assert settings.store_path.exists()
         assert "round 2/2" in caplog.text  # whoever waits sees how far it is
 
+    @pytest.mark.slow
     def test_replicates_are_those_of_a_local_run(self, tmp_path: Path) -> None:
         scenario = digits(SIZES)
         config = {"clients": N, "method": "exact", "replicates": 2, "out": str(tmp_path), "metric": "loss"}
@@ -182,6 +183,7 @@ def valued(out: Path, absent: int | None = None, **more: Any) -> fv.Values:
 
 
 class TestResults:
+    @pytest.mark.slow
     @pytest.mark.parametrize("metric", ["accuracy", "loss"])
     def test_audit_and_report_of_a_federation(self, tmp_path: Path, metric: str) -> None:
         values = valued(tmp_path, metric=metric)

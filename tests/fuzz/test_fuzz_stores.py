@@ -97,6 +97,7 @@ def look_at_everything(path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES)
 @given(
     places=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 255)), min_size=1, max_size=6),

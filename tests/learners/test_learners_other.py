@@ -497,6 +497,7 @@ class TestTheoryOfLinearRegression:
                     assert abs(estimate.mean() - exact[i]) < 5 * estimate.std() / np.sqrt(draws)
             assert variance[0] < variance[1]
 
+    @pytest.mark.slow
     def test_lemma_1_the_expected_value_of_a_client(self, short: Array) -> None:
         phi = np.array([fv.value(table, "exact").mean for table in short])
         m0 = 1 + NOISE**2

@@ -19,7 +19,7 @@ from fedvalue.learners import LEARNERS, make_learner
 from fedvalue.learners._scores import scores
 from fedvalue.learners.metrics import METRICS, Metric, count_by, measuring
 from fedvalue.outcome import plain_metric
-from fedvalue.training import Training
+from fedvalue.training import Ruled, Training
 
 Array = NDArray[Any]
 
@@ -239,7 +239,7 @@ class TestLearners:
             return float(((said - labels) ** 2).mean()) if regression else float((said == labels).mean())
 
         learner = measuring(make_learner(model), {"own": Metric("again", again, takes="predictions")})
-        rules = Training(rounds=2) if model in ("xgboost", "least-squares") else QUICK
+        rules = Training(rounds=2) if isinstance(make_learner(model), Ruled) else QUICK
         session = learner.session(scenario, rules, "cpu", None)
         for metrics in session.evaluate(final_models(session, scenario, rules, [1, 6])):
             assert metrics["own"] == pytest.approx(metrics["mse" if regression else "accuracy"], rel=1e-5)

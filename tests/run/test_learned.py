@@ -182,6 +182,7 @@ def test_options_of_a_model_and_rules_that_do_not_apply(tmp_path: Path) -> None:
     assert "fedprox needs mu" in invoke("run", "--no-config", "--algorithm", "fedprox").stderr
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_rule_is_left_alone(tmp_path: Path) -> None:
     small: dict[str, Any] = {"clients": 3, "samples": 20, "rounds": 1, "method": "exact"}
     fv.run("digits", **small, out=tmp_path / "o")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedvalue.errors import ScenarioError
@@ -32,7 +32,6 @@ from fedvalue.scenarios._partition import (
 some_labels = st.lists(st.integers(0, 6), min_size=60, max_size=250).map(np.array)
 clients = st.integers(1, 9)
 seeds = st.integers(0, 2**32)
-quick = settings(deadline=None, max_examples=60)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -58,7 +57,6 @@ def histograms(labels: np.ndarray, parts: list[np.ndarray]) -> np.ndarray:
     return np.array([np.bincount(labels[part], minlength=labels.max() + 1) for part in parts])
 
 
-@quick
 @given(some_labels, clients, seeds, st.sampled_from([same, distribution, size, dirichlet]))
 def test_every_row_has_exactly_one_owner(labels, n, seed, share_out):
     options = {"alpha": 5.0} if share_out is dirichlet else {}
@@ -70,7 +68,6 @@ def test_every_row_has_exactly_one_owner(labels, n, seed, share_out):
     assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
 
 
-@quick
 @given(some_labels, clients, seeds)
 def test_same_means_same_size_and_same_classes(labels, n, seed):
     counts = histograms(labels, same(labels, n, rng(seed)))
@@ -78,7 +75,6 @@ def test_same_means_same_size_and_same_classes(labels, n, seed):
     assert np.ptp(counts, axis=0).max() <= 1
 
 
-@quick
 @given(some_labels, clients, seeds)
 def test_distribution_gives_equal_sizes(labels, n, seed):
     assert np.ptp([len(part) for part in distribution(labels, n, rng(seed))]) <= 1
@@ -128,7 +124,6 @@ def test_dirichlet_leaves_nobody_empty_unless_allowed():
     assert min(map(len, dirichlet(labels, 30, rng(), alpha=0.001, least=0))) == 0
 
 
-@quick
 @given(st.integers(0, 500), st.lists(st.integers(1, 50), min_size=1, max_size=12))
 def test_shares_add_up_and_are_within_one(total, weights):
     counts = shares(total, weights)
@@ -136,7 +131,6 @@ def test_shares_add_up_and_are_within_one(total, weights):
     assert np.abs(counts - total * np.array(weights) / sum(weights)).max() < 1
 
 
-@quick
 @given(some_labels, st.floats(0, 1), seeds)
 def test_a_subset_keeps_the_proportions(labels, fraction, seed):
     count = round(fraction * len(labels))

@@ -810,6 +810,7 @@ def interpreters() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_version_of_python_finds_the_same(tmp_path: Path) -> None:
     others = interpreters()
     if not others:

@@ -22,7 +22,7 @@ from fedvalue.run import VALUES_FILE, as_method
 from fedvalue.scenarios import Scenario
 from fedvalue.values import Values
 
-__all__ = ["demo", "lay_out", "node_config", "run_app", "start"]
+__all__ = ["demo", "lay_out", "node_config", "run_app", "start", "terminable"]
 
 _LONGEST_SECONDS = 1800.0
 
@@ -46,7 +46,7 @@ def demo(
     began = time.perf_counter()
     # What a program that has been told to end still writes does not matter any more.
     temporary = TemporaryDirectory(prefix="fedvalue-", ignore_cleanup_errors=True)
-    with _terminable(), temporary as folder, Federation((keep or Path(folder)).resolve()) as federation:
+    with terminable(), temporary as folder, Federation((keep or Path(folder)).resolve()) as federation:
         home = federation.home
         app = lay_out(home, scenario, settings)
         start(federation, scenario)
@@ -105,7 +105,7 @@ def _when(file: Path) -> int | None:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """A request to terminate, or a terminal that is closed, is handled like Ctrl-C: what was started is stopped."""
 
     def interrupt(number: int, frame: Any) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._text import plural, shortened
+from fedvalue._text import listed, plural, shortened
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._readings import NO, YES, as_dates, is_code, is_nothing
 from fedvalue.scenarios._report import ColumnReport
@@ -31,6 +31,7 @@ _NAMED_ID = re.compile(
     r"(?i:(.*[^a-z])?(id|ids|idx|index|key|uuid|guid|nr|no|row|record|unnamed.*))|.*[a-z](ID|Id|Nr|No)"
 )
 _EIGHT = re.compile(r"[0-9]{8}")
+_NAMED = 3  # files
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -128,7 +129,7 @@ def _number(case: _Case) -> Column:
             commas.append(stem(table.path))
         for mark in sorted(found.marks_of(filled)):
             marks.setdefault(mark, []).append(stem(table.path))
-    done += [f"decimal commas ({_names(commas)})"] if commas else []
+    done += [f"decimal commas ({listed(commas, _NAMED)})"] if commas else []
     done += _agreed(case, marks)
     findings = [] if case.name in case.choices.keep else _looks_like_id(case, values)
     return _as_numbers(case, "number", values, done, tuple(findings))
@@ -140,7 +141,7 @@ def _agreed(case: _Case, marks: dict[str, list[str]]) -> list[str]:
     if not written:
         return []
     if len(written) > 1 or ("%" in written and "" in marks):
-        ways = "; ".join(f"{mark or 'no sign'} ({_names(names)})" for mark, names in marks.items())
+        ways = "; ".join(f"{mark or 'no sign'} ({listed(names, _NAMED)})" for mark, names in marks.items())
         raise case.refuse(
             f"is written in several units: {ways}. Write it in one, or leave it out: drop={case.name!r}."
         )
@@ -149,7 +150,8 @@ def _agreed(case: _Case, marks: dict[str, list[str]]) -> list[str]:
         return ["per cent, as fractions"]
     bare = [name for name in marks.get("", []) if name not in written[mark]]
     return [
-        f"amounts in {mark}" + (f", taken to be so where no sign is written ({_names(bare)})" if bare else "")
+        f"amounts in {mark}"
+        + (f", taken to be so where no sign is written ({listed(bare, _NAMED)})" if bare else "")
     ]
 
 
@@ -271,7 +273,3 @@ def _refuse_others(case: _Case, table: Table, cells: Cells, wrong: NDArray[np.bo
         f"{plural(int(places.size), 'such cell')} in this file. Repair them, or say missing={cell} if this stands for "
         f"nothing, or leave the column out: drop={case.name!r}."
     )
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._text import plural, shortened
+from fedvalue._text import listed, plural, shortened
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._checks import unknown
@@ -22,6 +22,7 @@ __all__ = ["Labels", "labelled"]
 
 _SURELY_CLASSES = 20  # whole numbers with so few different values
 _SURELY_TARGETS = 100  # with more, or with hardly a value that comes twice: quantities
+_NAMED = 4  # files, or spellings
 _REPEATED = 5  # rows per value from which on many whole numbers may still be classes
 
 
@@ -44,12 +45,10 @@ class _Case:
     words: list[list[str]]
 
     def who(self, places: Sequence[int]) -> str:
-        names = [stem(self.tables[i].path) for i in places]
-        return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        return listed([stem(self.tables[i].path) for i in places], _NAMED)
 
     def spelled(self, place: int) -> str:
-        found = sorted(set(self.words[place]))
-        return ", ".join(repr(shortened(word, 20)) for word in found[:4]) + (", …" if len(found) > 4 else "")
+        return listed([repr(shortened(word, 20)) for word in sorted(set(self.words[place]))], _NAMED)
 
 
 def labelled(

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fedvalue._text import listed
 from fedvalue.errors import StoreError
 
 __all__ = ["default_names", "other_names"]
+
+_NAMED = 8
 
 
 def default_names(n: int) -> list[str]:
@@ -25,7 +28,7 @@ def other_names(game_id: str, n: int, known: Any, given: Sequence[str]) -> Store
         return None
     same = sorted(given) == sorted(known)
     return StoreError(
-        f"The store knows the game {game_id} with the clients {_shown(known)}; now they are {_shown(given)}. "
+        f"The store knows the game {game_id} with the clients {listed([str(name) for name in known], _NAMED)}; now they are {listed(given, _NAMED)}. "
         + (
             "In another order the values would go to the wrong clients: give names and data in the same order as before."
             if same
@@ -33,7 +36,3 @@ def other_names(game_id: str, n: int, known: Any, given: Sequence[str]) -> Store
             "If they are others, use another store, or another key='…'."
         )
     )
-
-
-def _shown(names: Sequence[str]) -> str:
-    return f"{', '.join(map(str, names[:8]))}{', …' if len(names) > 8 else ''}"

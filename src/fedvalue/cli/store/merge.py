@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedvalue._text import plural
+from fedvalue._text import listed, plural
 from fedvalue.cli._console import busy, complain, print_json, say
 from fedvalue.cli._options import JsonFlag
 
@@ -36,7 +36,6 @@ def merge(
         print_json([{"store": str(other), **report.to_dict()} for other, report in reports.items()])
     conflicts = [conflict for report in reports.values() for conflict in report.conflicts]
     if conflicts:
-        shown = ", ".join(conflicts[:5]) + (", …" if len(conflicts) > 5 else "")
         number = plural(len(conflicts), "coalition")
-        complain(f"{number} had other metrics than in {target}, whose own were kept: {shown}.")
+        complain(f"{number} had other metrics than in {target}, whose own were kept: {listed(conflicts, 5)}.")
         raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedvalue._text import count, minute, one_line
+from fedvalue._text import count, listed, minute, one_line
 from fedvalue.cli._console import busy, print_json, say
 from fedvalue.cli._options import GameArgument, JsonFlag, StoreArgument
 from fedvalue.cli._tables import new_table, print_table
@@ -22,7 +22,7 @@ def show(db: StoreArgument, game: GameArgument, json: JsonFlag = False) -> None:
     names = [str(name) for name in known["description"].get("names", [])]
     facts = {
         "game": known["id"],
-        "clients": f"{known['clients']}: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}",
+        "clients": f"{known['clients']}: {listed(names, 12)}",
         "coalitions": f"{count(known['coalitions'])} of {count(1 << known['clients'])}",
         "replicates": count(known["replicates"]),
         "metrics": ", ".join(known["metrics"]) or "–",
