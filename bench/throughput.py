@@ -3,6 +3,7 @@
     python bench/throughput.py --data-dir DATA                 # MLP and CNN on this machine's CPU
     python bench/throughput.py --data-dir DATA --device cuda   # all 1,024 coalitions on an accelerator
     python bench/throughput.py --data-dir DATA --checkpoint    # what it costs to store trainings as they finish
+    python bench/throughput.py --data-dir DATA --seeds 8       # what it costs to spread trainings over seeds
 
 The paper's setting: ten clients of MNIST with 2,710 samples each; MLP 4 rounds × 4 epochs, CNN 2 × 2, Adam,
 batches of 64. The plain loop is what one would write first: for each coalition, round and client, an
@@ -162,6 +163,40 @@ def measure_checkpoints(
     )
 
 
+def measure_seeds(scenario: Scenario, model: str, budget: int, seeds: int, device: str, repeats: int) -> None:
+    """As many trainings with one seed, and spread over several: in turns, medians of so many each.
+
+    Coalitions are drawn at random; with several seeds, each has another share of them. On a machine that others use as
+    well, the seconds of its cores tell more than those on the clock.
+    """
+    learner, training = TorchLearner(model), SETTINGS[model]
+    dict(
+        FederatedGame(scenario, learner, Training(rounds=1, epochs=1), device=device).evaluate([1])
+    )  # warms up
+    masks = np.random.default_rng(0).choice(range(1, 1 << scenario.n), budget, replace=False).tolist()
+    plans = {
+        "one seed": [(mask, 0) for mask in masks],
+        f"{seeds} seeds": [(mask, place % seeds) for place, mask in enumerate(masks)],
+    }
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in plans}
+    for _ in range(repeats):
+        for name, trials in plans.items():
+            game = FederatedGame(scenario, learner, training, device=device)
+            synchronise(device)
+            began, cores = time.perf_counter(), time.process_time()
+            found = dict(game.evaluate_trials(trials))
+            synchronise(device)
+            taken[name].append((time.perf_counter() - began, time.process_time() - cores))
+            assert found.keys() == set(trials)
+            clock, cores = taken[name][-1]
+            print(f"     {name:9s} {clock:8.2f} s, of the cores {cores:8.2f} s", flush=True)
+    one, several = (np.median(seconds, axis=0) for seconds in taken.values())
+    print(
+        f"{model:4s} {len(masks):5d} trainings  one seed {one[0]:8.2f} s  {seeds} seeds {several[0]:8.2f} s  "
+        f"ratio {several[0] / one[0]:5.3f}, of the cores' seconds {several[1] / one[1]:5.3f}"
+    )
+
+
 def measure_least_squares(n: int = 16) -> None:
     """All 2**n coalitions of a linear regression, by sums of sufficient statistics and solves."""
     scenario = load_scenario("synthetic", clients=n)
@@ -188,6 +223,9 @@ def main() -> None:
     parser.add_argument(
         "--checkpoint", type=float, nargs="?", const=20.0, help="seconds; compare with and without (20)"
     )
+    parser.add_argument("--seeds", type=int, help="compare one seed with so many")
+    parser.add_argument("--budget", type=int, default=128, help="trainings, with --seeds")
+    parser.add_argument("--repeats", type=int, default=3, help="of each, with --seeds")
     arguments = parser.parse_args()
     scenario = load_scenario(
         "mnist",
@@ -201,6 +239,11 @@ def main() -> None:
         for model in arguments.models.split(","):
             for plan in arguments.plans.split(","):
                 measure_checkpoints(scenario, model, plans[plan], arguments.device, arguments.checkpoint)
+        return
+    if arguments.seeds:
+        for model in arguments.models.split(","):
+            plan = (arguments.budget, arguments.seeds, arguments.device, arguments.repeats)
+            measure_seeds(scenario, model, *plan)
         return
     if arguments.device == "cpu":
         measure_least_squares()

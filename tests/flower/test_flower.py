@@ -111,6 +111,29 @@ class TestSameResults:
 
 
 class TestMessages:
+    def test_several_seeds_take_the_message_rounds_of_one(self) -> None:
+        scenario, grid, trainer = federation()
+        learner, rules = make_learner("mlp"), replace(QUICK, rounds=3)
+        trials = [(mask, seed) for seed in range(3) for mask in (0b001, 0b011, ALL)]
+        found = dict(trainer.train_trials(scenario, learner, rules, trials))
+        assert trainer.message_rounds == 3
+        assert [len(trained_messages(grid, t)) for t in (1, 2, 3)] == [N, N, N]
+        assert [rows_in(message) for message in trained_messages(grid, 1)] == [3, 3, 3]
+        expected = dict(LocalTrainer("cpu").train_trials(scenario, learner, rules, trials))
+        assert found.keys() == expected.keys()
+        for trial, outcome in found.items():
+            assert outcome.metrics == pytest.approx(expected[trial].metrics, **CLOSE)
+
+    def test_seeds_that_are_no_numbers_are_refused_by_a_node(self) -> None:
+        _, grid, trainer = federation()
+        trials = [(ALL, 0), (ALL, 1)]
+        list(trainer.train_trials(digits(SIZES), make_learner("mlp"), QUICK, trials))
+        message = trained_messages(grid, 1)[0]
+        for seeds in ([1], ["a", "b"], 7):
+            message.content[CONFIG]["seeds"] = seeds
+            with pytest.raises(WireError, match="seeds that are not 2 whole numbers"):
+                grid._answer(message, message.metadata.dst_node_id)
+
     def test_as_many_message_rounds_as_training_rounds(self) -> None:
         scenario, grid, trainer = federation()
         rules = Training(rounds=3, epochs=1, batch=32)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 
 import fedvalue as fv
 from fedvalue.cli import app
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.errors import FedvalueError, FedvalueWarning, InputError, MissingExtraError, UtilityError
 from fedvalue.games import FederatedGame
 from fedvalue.store import UtilityStore
@@ -49,12 +49,19 @@ SIZES = (20, 30, 25, 15)
 EVERYONE = range(1 << len(SIZES))
 LONG = 120.0  # seconds for one run on a busy machine
 
-WORK = st.dictionaries(st.integers(0, 1 << 100), st.floats(0.5, 1e6), min_size=1, max_size=60)
+WORK = st.dictionaries(
+    st.tuples(st.integers(0, 1 << 100), st.integers(0, 2)), st.floats(0.5, 1e6), min_size=1, max_size=60
+)
 KNOWN_PACE = st.floats(1e-9, 1e4)
 PACE = st.none() | KNOWN_PACE
 
 
 # How work is cut
+
+
+def alike(masks: Iterable[int]) -> dict[Trial, float]:
+    """Trials of one seed that are a unit of work each."""
+    return {(mask, 0): 1.0 for mask in masks}
 
 
 def drained(chunks: Chunks, workers: int, pace: float | None) -> list[Chunk]:
@@ -71,36 +78,36 @@ class TestChunks:
         self, work: dict[int, float], workers: int, pace: float | None
     ) -> None:
         taken = drained(Chunks(work), workers, pace)
-        assert sorted(mask for chunk in taken for mask in chunk.masks) == sorted(work)
+        assert sorted(mask for chunk in taken for mask in chunk.trials) == sorted(work)
         for chunk in taken:
-            assert chunk.masks
-            assert chunk.work == pytest.approx(sum(work[mask] for mask in chunk.masks))
+            assert chunk.trials
+            assert chunk.work == pytest.approx(sum(work[mask] for mask in chunk.trials))
 
     @given(WORK, st.integers(1, 40), st.floats(1e-6, 1e4))
     def test_no_task_is_longer_than_planned_unless_a_coalition_is(
         self, work: dict[int, float], workers: int, pace: float
     ) -> None:
         for chunk in drained(Chunks(work), workers, pace):
-            longest = max(work[mask] for mask in chunk.masks)
-            assert len(chunk.masks) == 1 or (chunk.work - longest / 2) * pace <= 30.0 * (1 + 1e-9)
+            longest = max(work[mask] for mask in chunk.trials)
+            assert len(chunk.trials) == 1 or (chunk.work - longest / 2) * pace <= 30.0 * (1 + 1e-9)
 
     def test_few_coalitions_are_one_task_for_each_worker(self) -> None:
         for count in (2, 5, 8):
-            taken = drained(Chunks(dict.fromkeys(range(count), 1.0)), 2, None)
-            assert max(len(chunk.masks) for chunk in taken) <= (count + 1) // 2
+            taken = drained(Chunks(alike(range(count))), 2, None)
+            assert max(len(chunk.trials) for chunk in taken) <= (count + 1) // 2
             assert len(taken) <= 3
 
     def test_tasks_of_unknown_cost_have_one_coalition_the_cheapest(self) -> None:
-        chunks = Chunks({mask: 1.0 + abs(mask - 700) for mask in range(1000)})
-        assert [chunks.take(4, None).masks for _ in range(2)] == [(700,), (701,)]
-        nobody = Chunks({0: 1.0, **dict.fromkeys(range(1, 100), 5.0)})
-        assert 0 not in nobody.take(4, None).masks
-        assert len(drained(nobody, 4, 1e-3)[-1].masks) > 1
+        chunks = Chunks({(mask, 0): 1.0 + abs(mask - 700) for mask in range(1000)})
+        assert [chunks.take(4, None).trials for _ in range(2)] == [((700, 0),), ((701, 0),)]
+        nobody = Chunks({(mask, 0): 5.0 if mask else 1.0 for mask in range(100)})
+        assert (0, 0) not in nobody.take(4, None).trials
+        assert len(drained(nobody, 4, 1e-3)[-1].trials) > 1
 
     @pytest.mark.parametrize("seconds", [5.0, 20.0, 60.0])
     def test_a_long_run_has_tasks_of_the_length_asked_for_and_ends_evenly(self, seconds: float) -> None:
         """Simulated: two workers, one of them half as fast, 1,000 coalitions of a second each."""
-        chunks, free, lengths = Chunks(dict.fromkeys(range(1000), 1.0), seconds), [0.0, 0.0], []
+        chunks, free, lengths = Chunks(alike(range(1000)), seconds), [0.0, 0.0], []
         while chunks:
             worker = free.index(min(free))
             took = chunks.take(2, 1.0).work * (1 + worker)
@@ -111,14 +118,15 @@ class TestChunks:
         assert len(lengths) < 1800 / seconds
 
     def test_little_work_is_not_cut_into_crumbs(self) -> None:
-        taken = drained(Chunks(dict.fromkeys(range(6000), 1.0)), 2, 1e-3)  # six seconds in all
+        taken = drained(Chunks(alike(range(6000))), 2, 1e-3)  # six seconds in all
         assert len(taken) == 2
 
     def test_neighbours_share_clients(self) -> None:
         """Round 1 of a task trains every client in it once: fewer of them than in tasks drawn at random."""
         draw = random.Random(1)
         masks = [sum(1 << i for i in draw.sample(range(100), 3)) for _ in range(400)]
-        ordered = [chunk.masks for chunk in drained(Chunks(dict.fromkeys(masks, 1.0)), 10, 2.5)]
+        parts = drained(Chunks(alike(masks)), 10, 2.5)
+        ordered = [[mask for mask, _ in chunk.trials] for chunk in parts]
         shuffled, start = list(dict.fromkeys(masks)), 0
         at_random = []
         for chunk in ordered:
@@ -142,15 +150,20 @@ class TestChunks:
     ) -> None:
         assert 0 < next_share(left, whole, workers, pace) <= whole / workers * (1 + 1e-9)
 
+    def test_trials_of_one_seed_follow_each_other(self) -> None:
+        work = {(mask, seed): 1.0 for mask in range(1, 40) for seed in range(3)}
+        seeds = [seed for chunk in drained(Chunks(work), 4, 1.0) for _, seed in chunk.trials]
+        assert seeds == sorted(seeds)
+
     def test_halves_and_remains(self) -> None:
-        chunk = Chunk((1, 2, 3, 4, 5), 10.0)
+        chunk = Chunk(tuple((mask, 0) for mask in (1, 2, 3, 4, 5)), 10.0)
         one, other = chunk.halves()
-        assert one.masks + other.masks == chunk.masks
+        assert one.trials + other.trials == chunk.trials
         assert one.halvings == other.halvings == 1
-        assert chunk.without({2, 4}) == Chunk((1, 3, 5), 6.0)
-        chunks = Chunks({7: 1.0})
-        chunks.put_back([one, chunk.without(chunk.masks)])  # of the second nothing is left
-        assert [part.masks for part in drained(chunks, 1, None)] == [one.masks, (7,)]
+        assert chunk.without({(2, 0), (4, 0)}) == Chunk(((1, 0), (3, 0), (5, 0)), 6.0)
+        chunks = Chunks({(7, 0): 1.0})
+        chunks.put_back([one, chunk.without(chunk.trials)])  # of the second nothing is left
+        assert [part.trials for part in drained(chunks, 1, None)] == [one.trials, ((7, 0),)]
 
 
 # What is refused
@@ -305,7 +318,8 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ray_task.TaskReport]:
         learner: Any, masks: Sequence[int], version: str = fv.__version__, parts: int = 1
     ) -> ray_task.TaskReport:
         reference = learner if isinstance(learner, Reference) else Reference(learner)
-        return train_chunk(version, [reference], TaskRules(QUICK, "cpu", None, parts, 1), masks)
+        rules = TaskRules(QUICK, "cpu", None, parts, 1)
+        return train_chunk(version, [reference], rules, [(mask, 0) for mask in masks])
 
     return run
 
@@ -316,7 +330,7 @@ class TestTask:
     ) -> None:
         # So little memory that every coalition is a wave of its own, in the order of their sizes.
         report = work(Failing("raise", at=1), [0b0001, 0b0011, 0b0100], parts=1 << 60)
-        assert [mask for mask, _ in report.outcomes] == [0b0001, 0b0100]
+        assert [mask for (mask, _), _ in report.outcomes] == [0b0001, 0b0100]
         assert (report.kind, report.reason) == (RAISED, "ValueError: the model of client 0 is broken")
 
     def test_too_little_memory_is_told_apart(self, work: Callable[..., ray_task.TaskReport]) -> None:
@@ -353,7 +367,7 @@ class TestTask:
         found = [work(reference, masks).outcomes for masks in ([0b0111], [0b0011, 0b0101], [0b1000])]
         assert len(opened) == 2
         plain = outcomes(LocalTrainer("cpu"), digits(SIZES), "mlp", QUICK, [7, 3, 5, 8])
-        for mask, outcome in [pair for part in found for pair in part]:
+        for (mask, _), outcome in [pair for part in found for pair in part]:
             assert outcome.metrics == pytest.approx(plain[mask], abs=1e-5)
 
 
@@ -394,6 +408,15 @@ class TestWorkers:
             assert outcome.metrics == pytest.approx(expected[mask], abs=1e-5, rel=1e-5)
             assert (outcome.backend, outcome.device) == ("ray", "cpu")
         assert "Ray: 2 of 2 workers busy" in said
+
+    def test_trials_of_several_seeds_are_one_submission(self, two_workers: RayTrainer) -> None:
+        trials = [(mask, seed) for seed in range(3) for mask in (1, 7, 15)]
+        game = FederatedGame(digits(SIZES), "mlp", QUICK, trainer=two_workers)
+        found = dict(game.evaluate_trials(trials))
+        expected = dict(FederatedGame(digits(SIZES), "mlp", QUICK, device="cpu").evaluate_trials(trials))
+        assert found.keys() == expected.keys()
+        for trial, outcome in found.items():
+            assert outcome.metrics == pytest.approx(expected[trial].metrics, abs=1e-5, rel=1e-5)
 
     def test_a_store_goes_on_with_either(self, two_workers: RayTrainer, tmp_path: Path) -> None:
         store = tmp_path / "store.db"

@@ -153,6 +153,15 @@ class TestBits:
         torch.set_num_threads(1)
         assert {trial: found[trial] for trial in few} == alone(scenario, "mlp", rules, few)
 
+    def test_convolutions_in_one_program_share_samples_within_a_seed(self) -> None:
+        """As on CUDA; products are those of another library there, and sums may differ in the last bits."""
+        trials = [(mask, seed) for seed in range(2) for mask in (0b0011, 0b0111, 0b1111)]
+        learner = TorchLearner("cnn", together=True)
+        found = together(LocalTrainer("cpu"), digits(SIZES), learner, QUICK, trials)
+        expected = alone(digits(SIZES), learner, QUICK, trials)
+        for trial, metrics in found.items():
+            assert metrics["loss"] == pytest.approx(expected[trial]["loss"], abs=1e-4)
+
     @pytest.mark.parametrize("make", [Frozen, Buffered, whole, with_dropout, lazy])
     def test_models_of_ones_own(self, make: Callable[[], nn.Module]) -> None:
         learner = TorchLearner(make, key="own")

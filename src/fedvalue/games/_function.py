@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
+from inspect import signature
 from os import PathLike
 from typing import Any
 
@@ -49,8 +51,12 @@ class FunctionGame:
     that it refers to, as they are now. Files that the function reads are named in `files`: their content counts,
     too. `key="…"` replaces all that with a name of yours (data version, model, settings): change it whenever the
     utilities change. It is required where `doubts` names something that the identity cannot cover: a function
-    without source text, data that it changes, random numbers that it draws without a seed. A noisy function can be
-    called `replicates` times per coalition; the utility is the mean, and drawing is no doubt.
+    without source text, data that it changes, random numbers that it draws without a seed.
+
+    A function that trains at random should have a parameter `seed`: it is called with seed=0, 1, … by methods that
+    spread their trainings over several seeds, and must give the same again for the same seed. Coalitions of one call
+    have one seed. Any other noisy function can be called `replicates` times per coalition; the utility is the mean, and
+    drawing is no doubt.
 
     >>> FunctionGame(2, lambda coalitions: [float(len(c)) for c in coalitions])([0b00, 0b11])
     [0.0, 2.0]
@@ -77,6 +83,7 @@ class FunctionGame:
         self.n = whole("The number of clients", n, 1, error=GameError)
         expect("batch", batch, bool, "True or False", error=GameError)
         self.fn = fn
+        self.takes_seed = _takes_seed(fn)
         self.batch = batch
         self.chunk = None if chunk is None else whole("chunk", chunk, 1, error=GameError)
         self.replicates = whole("replicates", replicates, 1, MOST_REPLICATES, GameError)
@@ -89,6 +96,11 @@ class FunctionGame:
         self.files = None if files is None else _paths(files)
         self.id, self.doubts = self._identity()
         self._test_rows: int | None = None  # that the function told about first
+
+    @property
+    def seeds(self) -> int | None:
+        """Any number where the function takes a seed, unless utilities are means over replicates anyway."""
+        return None if self.takes_seed and self.replicates == 1 else 1
 
     @property
     def changed(self) -> bool:
@@ -122,8 +134,9 @@ class FunctionGame:
         # A worker has one coalition at a time where it can: only that one is lost with it.
         alone = not self.batch and (in_workers or self.chunk is None)
         agenda = Agenda(masks, 1 if alone else self.chunk, self.retries, claim)
+        fn = partial(self.fn, seed=replicate) if self.takes_seed else self.fn
         replies = (
-            self._in_workers(agenda, replicate) if in_workers else calls_here(self.fn, self.batch, agenda)
+            self._in_workers(fn, agenda, replicate) if in_workers else calls_here(fn, self.batch, agenda)
         )
         with closing(replies):
             for call, reply, seconds in replies:
@@ -149,11 +162,13 @@ class FunctionGame:
         self._test_rows = said.rows.rows or self._test_rows
         return {UTILITY: said.rows}
 
-    def _in_workers(self, agenda: Agenda, replicate: int) -> Generator[Replied, None, None]:
+    def _in_workers(
+        self, fn: Callable[..., Any], agenda: Agenda, replicate: int
+    ) -> Generator[Replied, None, None]:
         from fedvalue.games._workers import calls_in_workers
 
         limits = (self.jobs, self.timeout, self.start)
-        return calls_in_workers(self.fn, self.batch, agenda, replicate, *limits)
+        return calls_in_workers(fn, self.batch, agenda, replicate, *limits)
 
     def _error(self, failed: Sequence[Failed]) -> UtilityError:
         first, others = failed[0], len(failed) - 1
@@ -170,6 +185,15 @@ class FunctionGame:
         raised = UtilityError(text, who)
         raised.__cause__ = error
         return raised
+
+
+def _takes_seed(fn: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter `seed` besides the one for coalitions."""
+    try:
+        _, *others = signature(fn).parameters.values()
+    except (TypeError, ValueError):  # written in C, or without any parameter
+        return False
+    return any(p.name == "seed" and p.kind is not p.POSITIONAL_ONLY for p in others)
 
 
 def _paths(files: FileNames) -> tuple[str | PathLike[str], ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fedvalue.coalitions import members
-from fedvalue.games._base import Game, Grounded, Judged, Measured, Staged
+from fedvalue.coalitions import Trial, by_seed, members
+from fedvalue.games._base import Game, Grounded, Judged, Measured, Reseeded, Staged, evaluate_trials
 from fedvalue.games._lacking import completed, lacking
 from fedvalue.outcome import UTILITY, Outcome
 from fedvalue.store import Store, register
+from fedvalue.trainers import ClaimTrials
 from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = ["RestrictedGame"]
@@ -28,6 +29,7 @@ class RestrictedGame:
         self.reused = 0
         self.n = len(self.clients)
         self.replicates = game.replicates
+        self.seeds = game.seeds if isinstance(game, Reseeded) else 1
         self.names = tuple(game.names[i] for i in self.clients)
         self.whole_id = game.id
         # Its coalitions are numbered otherwise: to a store of its own it is another game.
@@ -67,16 +69,27 @@ class RestrictedGame:
 
     def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
         """What the store of the whole game holds, then what has to be evaluated."""
-        restricted = {self._whole(mask): mask for mask in masks}
-        stored = self.store.read(self.game.id, list(restricted), replicate)
-        incomplete = lacking(self.game, stored)
-        self.reused += len(stored) - len(incomplete)
-        for mask, outcome in stored.items():
-            if mask not in incomplete:
-                yield restricted[mask], outcome
-        left = [mask for mask in restricted if mask not in stored or mask in incomplete]
-        for mask, outcome in self.game.evaluate(left, replicate):
-            if mask in incomplete:
-                outcome = completed(self.game, mask, incomplete[mask], outcome)
-            self.store.append(self.game.id, [(mask, outcome)], replicate)
-            yield restricted[mask], outcome
+        for (mask, _), outcome in self.evaluate_trials([(mask, replicate) for mask in masks]):
+            yield mask, outcome
+
+    def evaluate_trials(
+        self, trials: Sequence[Trial], claim: ClaimTrials = list
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """The same with several seeds."""
+        restricted = {(self._whole(mask), seed): (mask, seed) for mask, seed in claim(trials)}
+        left: list[Trial] = []
+        incomplete: dict[Trial, Outcome] = {}
+        for seed, masks in by_seed(restricted).items():
+            stored = self.store.read(self.game.id, masks, seed)
+            lacks = lacking(self.game, stored)
+            incomplete |= {(mask, seed): outcome for mask, outcome in lacks.items()}
+            left += [(mask, seed) for mask in masks if mask not in stored or mask in lacks]
+            self.reused += len(stored) - len(lacks)
+            for mask, outcome in stored.items():
+                if mask not in lacks:
+                    yield restricted[mask, seed], outcome
+        for (mask, seed), outcome in evaluate_trials(self.game, left):
+            if (mask, seed) in incomplete:
+                outcome = completed(self.game, mask, incomplete[mask, seed], outcome)
+            self.store.append(self.game.id, [(mask, outcome)], seed)
+            yield restricted[mask, seed], outcome

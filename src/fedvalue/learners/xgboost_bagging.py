@@ -227,7 +227,7 @@ class XGBoostSession:
         matrix = self._matrix(owner)
         start = self.margins(ensemble, owner).astype(np.float32)
         matrix.set_base_margin(start if self.outputs > 1 else start[:, 0])
-        rules = {**self.parameters, "seed": self._seed(owner, self.seed if seed is None else seed, t)}
+        rules = {**self.parameters, "seed": self._seed(owner, t, seed)}
         return Piece(self.xgboost.train(rules, matrix, num_boost_round=self.trees))
 
     def _matrix(self, owner: int) -> Any:
@@ -237,10 +237,12 @@ class XGBoostSession:
             self.matrices[owner] = self.xgboost.DMatrix(self.features[owner], label=labels, nthread=1)
         return self.matrices[owner]
 
-    def _seed(self, owner: int, seed: int, t: int) -> int:
+    def _seed(self, owner: int, t: int, seed: int | None = None) -> int:
         """Depends on the client's data and the round, never on the coalition: common random numbers."""
         data = int(self.scenario.clients[owner].fingerprint[:16], 16)
-        return int(np.random.SeedSequence([seed, data, t]).generate_state(1)[0] >> 1)
+        return int(
+            np.random.SeedSequence([self.seed if seed is None else seed, data, t]).generate_state(1)[0] >> 1
+        )
 
 
 # One thread per training: sums are then added in the same order on every machine.

@@ -7,7 +7,6 @@ interact, so each row gets exactly its own gradient, and elementwise optimisers 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -52,7 +51,7 @@ Result = TypeVar("Result")
 # On a CPU more rows in training gain nothing (their working set leaves the cache), and a wave of more rows
 # would keep finished work from the store for longer.
 _ROWS_IN_TRAINING, _ROWS_IN_WAVE = 64, 320
-_ROWS_TO_SHARE = 16  # from here on it pays to train the rows of one client by themselves
+_ROWS_TO_SHARE = 16  # from here on it pays to train rows that share samples by themselves
 _TEST_CHUNK = 4096
 _TWO_SEEDS = (0, 1)
 _BYTES_OF_ORDERS = 64 << 20
@@ -339,20 +338,30 @@ class TorchSession:
     def _equal_steps(self, orders: Sequence[_Order]) -> Iterator[list[int]]:
         """Rows that can be trained in step, at most `self.chunk` at a time, and a part for every thread.
 
-        Their clients make the same number of steps. Many rows with the samples of one client in one order are trained by
-        themselves: they share them, where others would need copies. Always so for convolutions, whose unfolded images
-        are much larger than the models; never for other models on CUDA, where launches cost more.
+        Their clients make the same number of steps. Rows with the samples of one client in one order share them, beside
+        those of others that are as many; the rest needs copies. That pays where there are enough of them, always for
+        convolutions, whose unfolded images are much larger than the models, and never for other models on CUDA, where
+        launches cost more.
         """
         least = 1 if self.convolves else _ROWS_TO_SHARE if self.device == "cpu" else len(orders) + 1
         chunk = min(self.chunk, -(-len(orders) // len(self.programs)))
-        count = Counter(orders)
-        in_step: dict[tuple[int, _Order | None], list[int]] = {}
+        rows_of: dict[_Order, list[int]] = {}
         for row, order in enumerate(orders):
-            alone = order if count[order] >= least else None
-            in_step.setdefault((self._steps(order[0]), alone), []).append(row)
-        for rows in in_step.values():
-            for start in range(0, len(rows), chunk):
-                yield rows[start : start + chunk]
+            rows_of.setdefault(order, []).append(row)
+        alike: dict[
+            tuple[int, int, _Order | None], list[int]
+        ] = {}  # by steps and rows; alone, if they fill a part
+        for order, rows in rows_of.items():
+            alone = order if len(rows) > chunk else None
+            alike.setdefault((self._steps(order[0]), len(rows), alone), []).extend(rows)
+        apart: dict[int, list[int]] = {}
+        for (steps, each, _), rows in alike.items():
+            if len(rows) < least:
+                apart.setdefault(steps, []).extend(rows)
+            else:
+                yield from _cut(rows, max(1, chunk // each) * each if each <= chunk else chunk)
+        for rows in apart.values():
+            yield from _cut(sorted(rows), chunk)
 
     @contextmanager
     def _on_device(self) -> Iterator[None]:
@@ -404,6 +413,10 @@ class TorchSession:
         entropy = [own if seed is None else seed, int(data.fingerprint[:16], 16), t]
         drawn, offset = np.random.SeedSequence(entropy), int(self.offsets[client])
         return Batches.drawn(drawn, len(data), self._widest_batch(), self._epochs(), offset, self.device)
+
+
+def _cut(rows: list[int], size: int) -> Iterator[list[int]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:

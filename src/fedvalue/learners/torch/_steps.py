@@ -77,23 +77,23 @@ class LocalSteps:
     def together(self, stack: TorchStack, clients: Sequence[Batches], owner: Sequence[int]) -> TorchStack:
         """All rows in step: one forward, one backward and one optimiser step for the whole stack.
 
-        Row r is trained on the batches `clients[owner[r]]`; all clients make the same number of steps.
+        Row r is trained on the batches `clients[owner[r]]`; all clients make the same number of steps. Where each has as
+        many rows as the others, one after the other, they share its samples: nothing is copied, and first layers become
+        one product.
         """
         on_cuda = self.x.is_cuda
         layout = column_major if on_cuda else Tensor.contiguous
         leaves = {name: layout(tensor).requires_grad_() for name, tensor in stack.items()}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
-        one_client = len(clients) == 1
-        forward = vmap(self.forward, in_dims=(0, None if one_client else 0))
+        outputs_of = self._outputs(len(clients), owner)
         place = torch.tensor(owner, device=self.x.device)
 
         def step(index: Tensor, weight: Tensor) -> None:
             optimizer.zero_grad(set_to_none=True)
-            # Rows of one client share its samples: nothing is copied, and first layers become one product.
             samples = index[place]
             with nullcontext() if on_cuda else StackedLinear():
-                outputs = forward(leaves, self.x[index[0] if one_client else samples])
+                outputs = outputs_of(leaves, index, samples)
             loss = (self.losses(outputs, self.y[samples]) * weight[place]).sum()
             torch.autograd.backward(loss + self._proximal(leaves, anchor) if anchor else loss)
             optimizer.step()
@@ -101,6 +101,26 @@ class LocalSteps:
         index, weight = (torch.stack([getattr(c, name) for c in clients]) for name in ("index", "weight"))
         self.runner.run(step, index, weight)
         return {name: tensor.detach().contiguous() for name, tensor in leaves.items()}
+
+    def _outputs(self, clients: int, owner: Sequence[int]) -> Callable[[TorchStack, Tensor, Tensor], Tensor]:
+        """What the rows of a stack say, from the samples of every client, and of every row."""
+        rows = len(owner) // clients
+        in_blocks = list(owner) == [client for client in range(clients) for _ in range(rows)]
+        shared = vmap(self.forward, in_dims=(0, None))
+        if clients == 1:
+            return lambda stack, index, samples: shared(stack, self.x[index[0]])
+        if rows == 1 or not in_blocks:
+            forward = vmap(self.forward)
+            return lambda stack, index, samples: forward(stack, self.x[samples])
+        blocks = vmap(shared)
+
+        def outputs(stack: TorchStack, index: Tensor, samples: Tensor) -> Tensor:
+            in_clients = {
+                name: tensor.view(clients, rows, *tensor.shape[1:]) for name, tensor in stack.items()
+            }
+            return blocks(in_clients, self.x[index]).flatten(0, 1)
+
+        return outputs
 
     def each(self, stack: TorchStack, clients: Sequence[Batches], owner: Sequence[int]) -> TorchStack:
         """One row after the other, as a plain loop would."""

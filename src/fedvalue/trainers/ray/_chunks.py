@@ -1,4 +1,4 @@
-"""Which coalitions make up a task: neighbours that share clients, as many as take about twenty seconds.
+"""Which trials make up a task: neighbours that share a seed and clients, as many as take about twenty seconds.
 
 What a coalition costs is not known before some are trained. The first tasks have a single one, the cheapest; every
 task that comes back says how long a unit of work takes, and the next ones are cut to that measure: as large as
@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fedvalue.coalitions import Trial
+
 __all__ = ["ALONE", "TASK_SECONDS", "Chunk", "Chunks", "next_share"]
 
 TASK_SECONDS = 20.0  # what a worker that dies may lose, and how long finished work waits for the store
@@ -21,25 +23,25 @@ ALONE = 5.0  # times as long takes a unit of work of a single coalition: nothing
 
 @dataclass(frozen=True)
 class Chunk:
-    """Coalitions of one task. `crashes` counts the workers that died of it, `halvings` how often it was too
+    """Trials of one task. `crashes` counts the workers that died of it, `halvings` how often it was too
     large for the memory of one.
     """
 
-    masks: tuple[int, ...]
+    trials: tuple[Trial, ...]
     work: float
     crashes: int = 0
     halvings: int = 0
 
     def halves(self) -> tuple[Chunk, Chunk]:
         """Both halves, to be trained with half the memory."""
-        middle = len(self.masks) // 2
+        middle = len(self.trials) // 2
         part = replace(self, work=self.work / 2, halvings=self.halvings + 1)
-        return replace(part, masks=self.masks[:middle]), replace(part, masks=self.masks[middle:])
+        return replace(part, trials=self.trials[:middle]), replace(part, trials=self.trials[middle:])
 
-    def without(self, done: Iterable[int]) -> Chunk:
+    def without(self, done: Iterable[Trial]) -> Chunk:
         """What is left of it."""
-        left = tuple(mask for mask in self.masks if mask not in set(done))
-        return replace(self, masks=left, work=self.work * len(left) / max(1, len(self.masks)))
+        left = tuple(trial for trial in self.trials if trial not in set(done))
+        return replace(self, trials=left, work=self.work * len(left) / max(1, len(self.trials)))
 
 
 def next_share(
@@ -60,14 +62,14 @@ def next_share(
 
 
 class Chunks:
-    """Coalitions that wait to be trained, in an order in which neighbours share clients."""
+    """Trials that wait to be trained, in an order in which neighbours share a seed and clients."""
 
-    def __init__(self, work: Mapping[int, float], seconds: float = TASK_SECONDS) -> None:
+    def __init__(self, work: Mapping[Trial, float], seconds: float = TASK_SECONDS) -> None:
         self.work = work
         self.seconds = seconds
-        # As numbers: those with the same last clients follow each other, and differ in the first ones. The largest
-        # come first: after those with all clients, a worker has every first round that later ones need.
-        self.waiting = deque(sorted(work, reverse=True))
+        # Seed by seed, as numbers: those with the same last clients follow each other, and differ in the first ones. The
+        # largest come first: after those with all clients, a worker has every first round that later ones need.
+        self.waiting = deque(sorted(work, key=lambda trial: (trial[1], -trial[0])))
         self.all = self.left = float(sum(work.values()))
         self.again: deque[Chunk] = deque()
 
@@ -76,7 +78,7 @@ class Chunks:
 
     def put_back(self, chunks: Sequence[Chunk]) -> None:
         """Chunks that have to be tried again; they come next."""
-        self.again.extendleft(chunk for chunk in chunks if chunk.masks)
+        self.again.extendleft(chunk for chunk in chunks if chunk.trials)
 
     def take(self, workers: int, seconds_per_work: float | None) -> Chunk:
         """The next task."""
@@ -88,21 +90,21 @@ class Chunks:
             share = self.all / workers
         else:
             return self._cheapest()
-        masks: list[int] = []
+        trials: list[Trial] = []
         held = 0.0
         # A coalition that would overshoot by more than half of it is left to the next task.
-        while self.waiting and (not masks or held + self.work[self.waiting[0]] / 2 <= share):
-            masks.append(self.waiting.popleft())
-            held += self.work[masks[-1]]
+        while self.waiting and (not trials or held + self.work[self.waiting[0]] / 2 <= share):
+            trials.append(self.waiting.popleft())
+            held += self.work[trials[-1]]
         self.left -= held
-        return Chunk(tuple(masks), held)
+        return Chunk(tuple(trials), held)
 
     def _cheapest(self) -> Chunk:
         """A single coalition to learn from what they cost; nobody at all would not tell."""
-        mask = min(self.waiting, key=lambda mask: (mask == 0, self.work[mask]))
-        self.waiting.remove(mask)
-        self.left -= self.work[mask]
-        return Chunk((mask,), self.work[mask])
+        trial = min(self.waiting, key=lambda trial: (trial[0] == 0, self.work[trial]))
+        self.waiting.remove(trial)
+        self.left -= self.work[trial]
+        return Chunk((trial,), self.work[trial])
 
     def drop(self) -> None:
         """Forgets whatever waits: the run is lost."""

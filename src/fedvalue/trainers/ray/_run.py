@@ -13,7 +13,7 @@ from typing import Any
 
 from fedvalue._text import plural
 from fedvalue._version import __version__
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.errors import FedvalueError, FedvalueWarning, UtilityError
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
@@ -38,7 +38,7 @@ class SharedGame:
 
 @dataclass
 class RayRun:
-    """One call: `chunks` that wait, tasks that are `flying`, coalitions that `failed` and why."""
+    """One call: `chunks` that wait, tasks that are `flying`, trials that `failed` and why."""
 
     cluster: Cluster
     game: SharedGame
@@ -48,11 +48,11 @@ class RayRun:
     needs: tuple[float, float]  # CPUs and GPUs of a task
     stage: Callable[[str], None]
     flying: dict[Any, Chunk] = field(default_factory=dict)
-    failed: dict[int, str] = field(default_factory=dict)
+    failed: dict[Trial, str] = field(default_factory=dict)
     fatal: FedvalueError | None = None
     trained: int = 0
 
-    def outcomes(self) -> Iterator[tuple[int, Outcome]]:
+    def outcomes(self) -> Iterator[tuple[Trial, Outcome]]:
         """What the tasks came to, as they finish."""
         # Workers that die are our business: Ray would start the same task again, without a word.
         options = {"num_cpus": self.needs[0], "num_gpus": self.needs[1], "max_retries": 0}
@@ -61,7 +61,7 @@ class RayRun:
             while self.chunks and len(self.flying) < self.workers:
                 chunk = self.chunks.take(self.workers, self.game.seconds_per_work)
                 rules = replace(self.rules, parts=self.rules.parts << chunk.halvings)
-                self.flying[remote.remote(__version__, [self.game.reference], rules, chunk.masks)] = chunk
+                self.flying[remote.remote(__version__, [self.game.reference], rules, chunk.trials)] = chunk
             self.stage(f"Ray: {len(self.flying)} of {self.workers} workers busy")
             for reference in self.cluster.finished(list(self.flying), *self.needs):
                 yield from self._received(reference)
@@ -71,13 +71,13 @@ class RayRun:
         for reference in self.flying if self.cluster.ray.is_initialized() else ():
             self.cluster.ray.cancel(reference)
 
-    def complain(self, scenario: Scenario, asked: Mapping[int, Sequence[int]]) -> None:
+    def complain(self, scenario: Scenario, asked: Mapping[Trial, Sequence[Trial]]) -> None:
         """Raises what went wrong, if anything did."""
         if self.fatal is not None:
             raise self.fatal
         if not self.failed:
             return
-        coalitions = [same for mask in self.failed for same in asked[mask]]
+        coalitions = [mask for trial in self.failed for mask, _ in asked[trial]]
         named = [_named(scenario, mask) for mask in coalitions[:_NAMED]]
         more = f" and {len(coalitions) - _NAMED} more" if len(coalitions) > _NAMED else ""
         reasons = list(dict.fromkeys(self.failed.values()))
@@ -88,7 +88,7 @@ class RayRun:
             members(coalitions[0]),
         )
 
-    def _received(self, reference: Any) -> Iterator[tuple[int, Outcome]]:
+    def _received(self, reference: Any) -> Iterator[tuple[Trial, Outcome]]:
         """The outcomes of a finished task; what it could not do is tried again, or given up."""
         errors = self.cluster.ray.exceptions
         chunk = self.flying.pop(reference)
@@ -105,17 +105,17 @@ class RayRun:
         if report.outcomes:
             self.trained += len(report.outcomes)
             seconds = sum(outcome.seconds for _, outcome in report.outcomes)
-            pace = seconds / chunk.work * len(chunk.masks) / len(report.outcomes)
-            self.game.seconds_per_work = pace / ALONE if len(chunk.masks) == 1 else pace
+            pace = seconds / chunk.work * len(chunk.trials) / len(report.outcomes)
+            self.game.seconds_per_work = pace / ALONE if len(chunk.trials) == 1 else pace
             yield from report.outcomes
         if report.kind:
-            self._not_done(chunk.without({mask for mask, _ in report.outcomes}), report)
+            self._not_done(chunk.without({trial for trial, _ in report.outcomes}), report)
 
     def _not_done(self, chunk: Chunk, report: TaskReport) -> None:
         if report.kind == FATAL:
             self._stop(FedvalueError(report.reason))
-        elif report.kind == MEMORY and len(chunk.masks) > 1:
-            _note(f"{report.reason}: {len(chunk.masks)} coalitions are tried again in halves.")
+        elif report.kind == MEMORY and len(chunk.trials) > 1:
+            _note(f"{report.reason}: {len(chunk.trials)} coalitions are tried again in halves.")
             self.chunks.put_back(chunk.halves())
         elif report.kind == MEMORY:
             self._give_up(
@@ -130,7 +130,7 @@ class RayRun:
         chunk = replace(chunk, crashes=chunk.crashes + 1)
         if chunk.crashes < _ATTEMPTS:
             _note(
-                f"A worker died ({how}): {plural(len(chunk.masks), 'coalition')} of it will be trained again."
+                f"A worker died ({how}): {plural(len(chunk.trials), 'coalition')} of it will be trained again."
             )
             self.chunks.put_back([chunk])
             return
@@ -143,7 +143,7 @@ class RayRun:
             self.chunks.drop()
 
     def _give_up(self, chunk: Chunk, reason: str) -> None:
-        self.failed.update(dict.fromkeys(chunk.masks, reason))
+        self.failed.update(dict.fromkeys(chunk.trials, reason))
 
     def _stop(self, error: FedvalueError) -> None:
         self.fatal = self.fatal or error

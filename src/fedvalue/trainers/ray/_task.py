@@ -1,4 +1,4 @@
-"""What a Ray worker does: the local trainer on the coalitions of one task.
+"""What a Ray worker does: the local trainer on the trials of one task.
 
 Failures come back as plain data, together with what was finished before: exceptions of a user's own classes
 may not survive the way, and no training is given up because another one failed.
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedvalue._version import __version__
-from fedvalue.coalitions import members
+from fedvalue.coalitions import Trial, members
 from fedvalue.errors import FedvalueError, UtilityError
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.trainers import LocalTrainer
-from fedvalue.training import Learner, Training
+from fedvalue.training import Begun, Learner, Training
 
 __all__ = ["FATAL", "MEMORY", "RAISED", "TaskReport", "TaskRules", "train_chunk"]
 
@@ -41,7 +41,7 @@ class TaskRules:
 class TaskReport:
     """What was trained, and why the rest was not: one of the kinds above, and a sentence."""
 
-    outcomes: list[tuple[int, Outcome]]
+    outcomes: list[tuple[Trial, Outcome]]
     kind: str = ""
     reason: str = ""
 
@@ -51,7 +51,7 @@ class _Kept:
     """What the last task leaves to the next one of this worker: data in place, and the first round."""
 
     key: tuple[object, ...]
-    clients: frozenset[int]
+    begun: frozenset[Begun]
     scenario: Scenario
     learner: Learner
     trainer: LocalTrainer
@@ -60,8 +60,8 @@ class _Kept:
 _kept: _Kept | None = None
 
 
-def train_chunk(version: str, game: Sequence[Any], rules: TaskRules, masks: Sequence[int]) -> TaskReport:
-    """Trains coalitions of the game that `game[0]` refers to.
+def train_chunk(version: str, game: Sequence[Any], rules: TaskRules, trials: Sequence[Trial]) -> TaskReport:
+    """Makes these trainings of the game that `game[0]` refers to.
 
     The reference is followed here and not by Ray: another release of fedvalue is noticed before any of it is read.
     """
@@ -73,12 +73,14 @@ def train_chunk(version: str, game: Sequence[Any], rules: TaskRules, masks: Sequ
             f"The worker on {platform.node()} has fedvalue {__version__}, the run was started with {version}. "
             "Install the same release on every machine of the cluster.",
         )
-    outcomes: list[tuple[int, Outcome]] = []
+    outcomes: list[tuple[Trial, Outcome]] = []
     try:
         _settle(rules.threads)
-        _kept = kept = _opened(game[0], rules, frozenset(i for mask in masks for i in members(mask)))
-        for mask, outcome in kept.trainer.train(kept.scenario, kept.learner, rules.training, masks):
-            outcomes.append((mask, outcome._replace(backend="ray")))
+        begun = frozenset((i, seed) for mask, seed in trials for i in members(mask))
+        _kept = kept = _opened(game[0], rules, begun)
+        found = kept.trainer.train_trials(kept.scenario, kept.learner, rules.training, trials)
+        for trial, outcome in found:
+            outcomes.append((trial, outcome._replace(backend="ray")))
     except Exception as error:  # whatever the user's own model raises
         _kept = None  # what it holds may be what fills the memory
         return TaskReport(outcomes, *_told(error))
@@ -93,15 +95,15 @@ def _settle(threads: int) -> None:
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
 
 
-def _opened(reference: Any, rules: TaskRules, clients: frozenset[int]) -> _Kept:
-    """The trainer of the last task, if its first round covers these clients; else a new one."""
+def _opened(reference: Any, rules: TaskRules, begun: frozenset[Begun]) -> _Kept:
+    """The trainer of the last task, if it has made these first local trainings; else a new one."""
     key = (reference.hex(), rules)
-    if _kept is not None and _kept.key == key and clients <= _kept.clients:
+    if _kept is not None and _kept.key == key and begun <= _kept.begun:
         return _kept
     from fedvalue.learners.memory import available_memory
 
     memory = (available_memory(rules.device) if rules.memory is None else rules.memory) // rules.parts
-    return _Kept(key, clients, *_game(reference), LocalTrainer(rules.device, max(1, memory)))
+    return _Kept(key, begun, *_game(reference), LocalTrainer(rules.device, max(1, memory)))
 
 
 def _game(reference: Any) -> tuple[Scenario, Learner]:

@@ -16,17 +16,18 @@ from typing import Any
 
 from fedvalue._extras import need
 from fedvalue._text import plural
+from fedvalue.coalitions import Trial
 from fedvalue.errors import InputError
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
-from fedvalue.trainers import LocalTrainer, choose_device
+from fedvalue.trainers import ClaimTrials, LocalTrainer, choose_device
 from fedvalue.trainers.ray._apart import Apart, can_fork
 from fedvalue.trainers.ray._chunks import TASK_SECONDS, Chunks
 from fedvalue.trainers.ray._cluster import Cluster, check_address, open_cluster
 from fedvalue.trainers.ray._folders import remove_abandoned
 from fedvalue.trainers.ray._run import RayRun, SharedGame
 from fedvalue.trainers.ray._task import TaskRules
-from fedvalue.training import Learner, Trace, Training, canonical_masks, passes_of
+from fedvalue.training import Learner, Trace, Training, canonical_trials, passes_of
 
 __all__ = ["RayTrainer"]
 
@@ -101,22 +102,34 @@ class RayTrainer:
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
     ) -> Iterator[tuple[int, Outcome]]:
         """Yields every coalition with its metrics, as soon as its task is finished."""
-        asked: dict[int, list[int]] = {}
-        for mask, trained in canonical_masks(scenario, masks).items():
-            asked.setdefault(trained, []).append(mask)
+        trials = [(mask, 0) for mask in masks]
+        for (mask, _), outcome in self.train_trials(scenario, learner, training, trials):
+            yield mask, outcome
+
+    def train_trials(
+        self,
+        scenario: Scenario,
+        learner: Learner,
+        training: Training,
+        trials: Sequence[Trial],
+        claim: ClaimTrials = list,
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """The same with several seeds, whose trials are shared out together."""
+        asked = canonical_trials(scenario, claim(trials))
         if not asked:
             return
         stays = need("ray").is_initialized() or not can_fork()
         found = (self._here if stays else self._apart)(scenario, learner, training, asked)
-        for mask, outcome in found:
-            for same in asked[mask]:
-                yield same, outcome._replace(seconds=outcome.seconds / len(asked[mask]))
+        for trial, outcome in found:
+            for same in asked[trial]:
+                yield same, outcome._replace(seconds=outcome.seconds / len(asked[trial]))
 
     def _here(
-        self, scenario: Scenario, learner: Learner, training: Training, asked: Mapping[int, Sequence[int]]
-    ) -> Iterator[tuple[int, Outcome]]:
+        self, scenario: Scenario, learner: Learner, training: Training, asked: Mapping[Trial, Sequence[Trial]]
+    ) -> Iterator[tuple[Trial, Outcome]]:
         """This process is Ray's driver."""
-        chunks = Chunks(passes_of(scenario, training, list(asked)), self.checkpoint)
+        passes = passes_of(scenario, training, {mask for mask, _ in asked})
+        chunks = Chunks({trial: passes[trial[0]] for trial in asked}, self.checkpoint)
         run = self._run(scenario, learner, training, chunks)
         try:
             yield from run.outcomes()
@@ -126,8 +139,8 @@ class RayTrainer:
         run.complain(scenario, asked)
 
     def _apart(
-        self, scenario: Scenario, learner: Learner, training: Training, asked: Mapping[int, Sequence[int]]
-    ) -> Iterator[tuple[int, Outcome]]:
+        self, scenario: Scenario, learner: Learner, training: Training, asked: Mapping[Trial, Sequence[Trial]]
+    ) -> Iterator[tuple[Trial, Outcome]]:
         """A child of this process is."""
         key = (scenario.fingerprint, learner)
         if self._child is None or self._child[0] != key:
@@ -136,9 +149,10 @@ class RayTrainer:
 
             def answer(request: Any, send: Callable[[dict[str, Any]], None]) -> None:
                 self.stage = lambda text: send({"stage": text})
-                rules, wanted = Training(**request["training"]), dict(request["asked"])
-                for mask, outcome in self._here(scenario, learner, rules, wanted):
-                    send({"mask": mask, "outcome": outcome.to_plain()})
+                rules = Training(**request["training"])
+                wanted = {(mask, seed): [(m, s) for m, s in same] for (mask, seed), same in request["asked"]}
+                for trial, outcome in self._here(scenario, learner, rules, wanted):
+                    send({"trial": trial, "outcome": outcome.to_plain()})
 
             child = Apart(answer, self.close)
             self._child = key, child
@@ -151,7 +165,8 @@ class RayTrainer:
                 if "stage" in message:
                     self.stage(message["stage"])
                 else:
-                    yield message["mask"], Outcome.from_plain(message["outcome"])
+                    mask, seed = message["trial"]
+                    yield (mask, seed), Outcome.from_plain(message["outcome"])
             whole = True
         finally:
             if not whole:  # somebody does not wait for the rest, or there is none
