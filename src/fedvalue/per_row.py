@@ -73,13 +73,15 @@ class PerRow(NamedTuple):
         mean = table.mean(1)
         unit = np.abs(table - mean[:, None]).max(1)
         unit[unit == 0] = 1.0
-        halves = ((table - mean[:, None]) / unit[:, None]).astype(_HALF)
-        are_bits = ((table == 0) | (table == 1)).all(1)
+        halves = ((table - mean[:, None]) / unit[:, None]).astype(_HALF, order="C")
+        heads = np.column_stack([mean, unit]).astype("<f8")
+        packed = np.concatenate([heads.view(np.uint8), halves.view(np.uint8)], axis=1)
+        are_bits = ((table == 0) | (table == 1)).all(1).tolist()
         return [
             cls("bits", length, np.packbits(numbers.astype(bool)).tobytes(), rows)
             if is_bits
-            else cls("half", length, _HEAD.pack(centre, scale) + half.tobytes(), rows)
-            for numbers, centre, scale, half, is_bits in zip(table, mean, unit, halves, are_bits, strict=True)
+            else cls("half", length, data.tobytes(), rows)
+            for numbers, data, is_bits in zip(table, packed, are_bits, strict=True)
         ]
 
     @classmethod

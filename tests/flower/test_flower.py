@@ -69,8 +69,11 @@ class TestSameResults:
         there = FederatedGame(seen, "mlp", QUICK, metric="loss", trainer=FlowerTrainer(grid, roster))
         assert there.id == local.id
         assert there.scenario.summary()[1] == {"name": "client 1", "samples": 20}
-        found, expected = (fv.value(game, "exact").mean for game in (there, local))
-        assert found == pytest.approx(expected, abs=1e-6)
+        found, expected = (fv.value(game, "exact") for game in (there, local))
+        assert found.mean == pytest.approx(expected.mean, abs=1e-6)
+        # The server has the test rows, and says as much about them.
+        assert found.parts["test"] == pytest.approx(expected.parts["test"], rel=0.01)
+        assert found.test_rows == len(scenario.test)
 
     def test_a_valuation_begun_here_is_continued_there_and_back(self, tmp_path: Path) -> None:
         scenario, grid, _ = federation()

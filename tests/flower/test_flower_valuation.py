@@ -54,6 +54,7 @@ class TestEvaluationAtTheNodes:
         assert values.game_id != expected.game_id  # who evaluates is part of the game
         assert values.details["evaluated_at"] == "nodes"
         assert values.details["message_rounds"] == QUICK.rounds + 3  # query, empty coalition, all others
+        assert values.errors["test"] is None  # what single rows say stays at the nodes
 
     def test_other_held_out_rows_are_another_game(self, tmp_path: Path) -> None:
         scenario = digits(SIZES)

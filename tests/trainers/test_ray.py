@@ -407,6 +407,7 @@ class TestWorkers:
         for mask, outcome in found.items():
             assert outcome.metrics == pytest.approx(expected[mask], abs=1e-5, rel=1e-5)
             assert (outcome.backend, outcome.device) == ("ray", "cpu")
+            assert outcome.rows["accuracy"].mean == pytest.approx(outcome.metrics["accuracy"])
         assert "Ray: 2 of 2 workers busy" in said
 
     def test_trials_of_several_seeds_are_one_submission(self, two_workers: RayTrainer) -> None:

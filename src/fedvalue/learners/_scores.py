@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -89,11 +90,20 @@ def _packed(columns: Columns, influences: Columns) -> dict[str, Sequence[PerRow]
         samples = moved.shape[1]
         if samples < 2:  # one row says nothing about others
             continue
-        blocks = torch.from_numpy(blocks_of(samples).copy()).to(moved.device)
-        filled = torch.cat([moved, moved.new_zeros(len(moved), 1)], 1)[:, blocks].sum(2)
-        numbers = columns[metric][:, None] + filled * (len(blocks) / samples)
+        order, count = _in_blocks(samples, moved.device)
+        # Model by model in columns: rows are picked as they lie in memory, and the order of every sum is fixed.
+        padded = torch.cat([moved.T, moved.new_zeros(1, len(moved))])
+        of_blocks = padded.index_select(0, order).view(-1, count, len(moved)).sum(0).T
+        numbers = columns[metric][:, None] + of_blocks * (count / samples)
         packed[metric] = PerRow.of_models(numbers.nan_to_num(0.0, 0.0, 0.0).cpu().numpy(), samples)
     return packed
+
+
+@lru_cache(maxsize=64)
+def _in_blocks(samples: int, device: torch.device) -> tuple[Tensor, int]:
+    """Test rows in turns, one for each block after the other, and how many blocks there are."""
+    table = blocks_of(samples)
+    return torch.from_numpy(table.T.copy()).flatten().to(device), len(table)
 
 
 def _with_own(

@@ -25,7 +25,9 @@ class Store(Protocol):
     def append(self, game_id: str, outcomes: Iterable[tuple[int, Outcome]], replicate: int = 0) -> None:
         """Adds outcomes, all or none of them. A number that is there is never changed.
 
-        A coalition that is known already only gets the metrics that it lacks, and those only if the others `agree`.
+        A coalition that is known already only gets the metrics that it lacks, and those only if the others `agree`. A
+        store may leave out the `rows` of outcomes: then the part of errors from test rows is not known for what it gives
+        back.
         """
         ...
 
