@@ -627,3 +627,16 @@ def test_the_manifest_tells_where_numbers_come_from(own: Any) -> None:
     ]
     assert settings_of(experiment) == settings_of(replace(experiment, seeds=(1, 2, 3), claim="other"))
     assert settings_of(experiment) != settings_of(replace(experiment, budgets=(6,)))
+
+
+def test_the_variance_of_the_error_is_that_over_seeds() -> None:
+    rows: list[Row] = [
+        {"label": "x", "budget": 4, "n": 3, "seed": seed, "values": "1 2", "error": error}
+        for seed, error in enumerate((0.1, 0.2, 0.6))
+    ]
+    found = [row["error_variance"] for row in with_variance(rows)]
+    assert found == [pytest.approx(0.07), None, None]
+    assert (
+        with_variance([row | {"budget": 8} for row in rows])[0]["error_variance"] == 0.0
+    )  # everything is known
+    assert with_variance(rows[:1])[0]["error_variance"] is None
