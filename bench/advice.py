@@ -34,7 +34,7 @@ from _table import table
 from fedvalue.advice import COLUMNS, Cell, expected
 
 CHOSEN = "surrogate"
-METHODS = [CHOSEN, "ipss-balanced", "ipss", "cc", "stratified-mc", "permutation", "loo", "equal"]
+METHODS = [CHOSEN, "ipss-balanced", "ipss", "cc-paired", "stratified-mc", "permutation", "loo", "equal"]
 CLIENTS = [3, 4, 6, 8, 10]
 MORE = [12, 14, 16]  # not in the table: too few games have so many
 PER_CLIENT = [0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32]

@@ -161,6 +161,6 @@ NAMESAKES = (
     ("permutation", "pyDVL permutation"),
     ("stratified-mc", "shapiq Stratified"),
     ("stratified-cc", "shapiq SVARM paired"),
-    ("cc", "shapiq SVARM paired"),
+    ("cc-paired", "shapiq SVARM paired"),
 )
 """Our method, and the peer's that follows the same idea."""

@@ -190,7 +190,7 @@ class TestPublicNames:
         names = (
             "exact exact-cc exact-perm stratified-mc stratified-cc k-greedy ipss ipss-balanced permutation "
         )
-        names += "tmc gtb cc cc-neyman cc-bernstein loo equal"
+        names += "tmc gtb cc cc-neyman cc-bernstein cc-paired loo equal"
         assert set(names.split()) <= set(ESTIMATORS)
 
     def test_every_error_is_in_one_tree_and_drawn(self) -> None:

@@ -44,7 +44,7 @@ fedvalue run --clients 5 --exact --out demo
 fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue methods": "fedvalue methods --json",
     "fedvalue value": "fedvalue value --table game.npz --method permutation --budget 28",
-    "fedvalue compare": "fedvalue compare --table game.npz --methods surrogate,ipss,cc --budget 16 --seeds 3",
+    "fedvalue compare": "fedvalue compare --table game.npz --methods surrogate,ipss,cc-paired --budget 16 --seeds 3",
     "fedvalue payout": "fedvalue payout demo --pot 100000 --currency EUR --rule floor --md invoice.md",
     "fedvalue audit": "fedvalue audit demo --md audit.md",
     "fedvalue report": "fedvalue report demo --pot 100000 --currency EUR",

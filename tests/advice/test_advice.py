@@ -300,10 +300,10 @@ class TestBench:
             fv.scoring.relative_l2(fv.value(table, "equal"), truth)
         )
         assert runs["equal", 6].left == pytest.approx(1)
-        errors = [fv.scoring.relative_l2(fv.value(table, "cc", 8, seed), truth) for seed in (0, 1)]
-        assert runs["cc", 8].error == pytest.approx(np.mean(errors))
-        (cell,) = bench.summary([runs["cc", 8]])
-        assert (cell.error, cell.low, cell.high) == pytest.approx((runs["cc", 8].error,) * 3)
+        errors = [fv.scoring.relative_l2(fv.value(table, "cc-paired", 8, seed), truth) for seed in (0, 1)]
+        assert runs["cc-paired", 8].error == pytest.approx(np.mean(errors))
+        (cell,) = bench.summary([runs["cc-paired", 8]])
+        assert (cell.error, cell.low, cell.high) == pytest.approx((runs["cc-paired", 8].error,) * 3)
 
     def test_a_game_of_equal_clients_has_nothing_to_find_out(self, bench: Any) -> None:
         assert bench.play("game", np.array([float(mask.bit_count()) for mask in range(8)]), 1) == []

@@ -166,7 +166,7 @@ def test_wrong_usage_is_2(args: list[str]) -> None:
 
 
 def test_completion_offers_methods(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert complete("method")("cc") == ["cc", "cc-neyman", "cc-bernstein"]
+    assert complete("method")("cc") == ["cc", "cc-neyman", "cc-bernstein", "cc-paired"]
 
 
 def test_counts_for_people() -> None:

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from torch.func import functional_call
 
 import fedvalue as fv
-from fedvalue.coalitions import members
+from fedvalue.coalitions import full_mask, members
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.estimators import gradients as views_module
 from fedvalue.games import FederatedGame
@@ -148,6 +148,15 @@ class TestAgainstReconstructionByHand:
         expected = sum(lam**t * brute_force(table) for t, table in enumerate(rounds, start=1))
         assert fv.value(by_hand.game, "lambda-mr", lam=lam).mean == pytest.approx(expected, abs=1e-6)
 
+    @pytest.mark.parametrize("first_power", [0, 1])
+    def test_the_first_power_of_lambda(self, by_hand: ByHand, rounds: list[Any], first_power: int) -> None:
+        """Published: 1, the first round counts λ. With 0 it counts in full."""
+        expected = sum(0.9**t * brute_force(table) for t, table in enumerate(rounds, start=first_power))
+        values = fv.value(by_hand.game, "lambda-mr", lam=0.9, first_power=first_power)
+        assert values.mean == pytest.approx(expected, abs=1e-6)
+        if first_power == 1:
+            assert values.mean.tolist() == fv.value(by_hand.game, "lambda-mr", lam=0.9).mean.tolist()
+
     def test_lambda_mr_of_one_round_is_exact_on_that_round(self) -> None:
         game = from_its_start(partial(federation, rounds=1))
         exact = fv.value(game.trace_games().round(1, range(1 << game.n)), "exact")
@@ -214,6 +223,29 @@ class TestDigFl:
         rng = np.random.default_rng(0)
         assert views_module.dig_fl(games, rng, clip=True).mean.tolist() == [0.25, 1.0, 0.75]
         assert views_module.dig_fl(games, rng).mean == pytest.approx([1 / 3, 2 / 3, 2.0])
+
+    def test_rescaled_it_is_in_the_unit_of_the_utility(self) -> None:
+        game = federation("accuracy", rounds=3)
+        published, rescaled = fv.value(game, "dig-fl"), fv.value(game, "dig-fl", rescale=True)
+        start, end = game.trace_games().whole_run([0, full_mask(game.n)])
+        assert (published.unit, rescaled.unit) == ("loss", "accuracy")
+        assert published.other_unit
+        assert not rescaled.other_unit
+        assert rescaled.mean.sum() == pytest.approx(end - start)
+        assert rescaled.mean / rescaled.mean.sum() == pytest.approx(published.mean / published.mean.sum())
+        clipped = fv.value(game, "dig-fl", rescale=True, clip=True)
+        assert clipped.mean.sum() == pytest.approx(end - start)
+
+    @pytest.mark.parametrize(
+        ("drops", "gain"), [([1.0, 2.0], -0.5), ([-1.0, 0.5], 0.5), ([1.0, -1.0], 0.5), ([1.0, 1.0], 0.0)]
+    )
+    def test_a_rescaling_that_has_no_meaning_is_refused(self, drops: list[float], gain: float) -> None:
+        fake = FakeTrace(tables=[[0.5, 0.6, 0.7, 0.5 + gain]], drops=[drops])
+        rng = np.random.default_rng(0)
+        with pytest.raises(fv.MethodError, match=r"leave the option 'rescale' out") as refused:
+            views_module.dig_fl(fake, rng, rescale=True)
+        assert f"v(N) − v(∅) is {gain:.4g}" in str(refused.value)
+        assert views_module.dig_fl(fake, rng).unit == "loss"
 
     def test_regression(self) -> None:
         rng = np.random.default_rng(0)
@@ -448,11 +480,13 @@ class TestInRuns:
             ("lambda-mr", {"lam": 0}, "'lam' must be a number above 0"),
             ("lambda-mr", {"lam": "x"}, "'lam' must be"),
             ("lambda-mr", {"models": 5.5}, "'models' must be"),
+            ("lambda-mr", {"first_power": 2}, "'first_power' must be a whole number from 0 to 1"),
             ("gtg", {"truncation": -1}, "'truncation' must be"),
             ("gtg", {"skip": float("nan")}, "'skip' must be"),
             ("gtg", {"permutations": 0}, "'permutations' must be"),
             ("dig-fl", {"clip": 1}, "'clip' must be true or false"),
-            ("dig-fl", {"lam": 1}, "no option 'lam'. Its options: clip"),
+            ("dig-fl", {"rescale": "yes"}, "'rescale' must be"),
+            ("dig-fl", {"lam": 1}, "no option 'lam'. Its options: clip, rescale"),
         ],
     )
     def test_a_wrong_option_costs_no_training(self, method: str, options: Any, expected: str) -> None:

@@ -107,7 +107,11 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         ("method", "option", "known"),
-        [("ipss", "k", "none"), ("k-greedy", "K", "k"), ("tmc", "tol", "tolerance, patience, convergence")],
+        [
+            ("ipss", "k", "balance"),
+            ("k-greedy", "K", "k"),
+            ("tmc", "tol", "tolerance, patience, convergence"),
+        ],
     )
     def test_an_unknown_option_lists_the_known_ones(self, method: str, option: str, known: str) -> None:
         with pytest.raises(fv.MethodError, match=f"no option {option!r}.* Its options: {known}"):

@@ -50,6 +50,7 @@ CASES = (
     Case("stratified-cc", {"design": "paper"}),
     Case("stratified-mc", {"allocation": "proportional"}),
     Case("stratified-cc", {"allocation": "proportional"}),
+    Case("ipss", {"balance": "strict"}),
     Case("permutation", {"balanced": False}),
     Case("tmc", {"patience": 0, "tolerance": 1e-4}),
     Case("k-greedy", {"k": 2}),

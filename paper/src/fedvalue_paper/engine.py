@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedvalue.errors import MethodError
 from fedvalue.games import FederatedGame, TableGame
 from fedvalue.run import methods, value
 from fedvalue.scenarios import Scenario, load_scenario
@@ -90,9 +91,10 @@ def play(
 
 
 def with_variance(rows: Iterable[Row]) -> list[Row]:
-    """The rows, the first of its like with the variance over seeds of the values that they found: mean over clients.
+    """The rows, the first of its like with the variance over seeds of the values that they found (mean over clients),
+    and with that of their errors.
 
-    It stands there once, so that a deviation over games is not one over copies of the same number.
+    They stand there once, so that a deviation over games is not one over copies of the same number.
     """
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
@@ -101,9 +103,12 @@ def with_variance(rows: Iterable[Row]) -> list[Row]:
     for group in groups.values():
         vectors = [list(map(float, row["values"].split())) for row in group if row.get("values")]
         variance = float(np.var(vectors, axis=0, ddof=1).mean()) if len(vectors) > 1 else None
+        errors = [row["error"] for row in group if row.get("error") is not None]
+        of_error = float(np.var(errors, ddof=1)) if len(errors) > 1 else None
         if vectors and group[0]["budget"] == 1 << group[0]["n"]:  # everything is evaluated, whatever the seed
-            variance = 0.0
-        result += [{**row, "variance": None if number else variance} for number, row in enumerate(group)]
+            variance, of_error = 0.0, 0.0 if errors else None
+        found = {"variance": variance, "error_variance": of_error}
+        result += [row | (dict.fromkeys(found) if number else found) for number, row in enumerate(group)]
     return result
 
 
@@ -202,7 +207,15 @@ def _run(table: _Table, run: Run, exact: bool) -> Row:
     game = table.game
     if isinstance(game, KnownGame):
         game.asked.clear()
-    values = value(game, run.method, run.budget, run.seed, **run.options)
+    try:
+        values = value(game, run.method, run.budget, run.seed, **run.options)
+    except MethodError as refused:
+        if not run.options.get("rescale"):
+            raise
+        return {
+            "applicable": False,
+            "reason": str(refused),
+        }  # values that have no counterpart in the utility's unit
     gain = None if table.truth is None else float(table.truth.mean.sum())
     return {
         "applicable": True,

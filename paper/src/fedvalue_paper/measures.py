@@ -203,6 +203,7 @@ COLUMNS: dict[str, Column] = {
     "bound_ratio": Column("error /\nbound", _ERROR, "up to 1 the bound holds for the mean value", spread=True),
     "off": Column("off", _ERROR, "largest distance from the numbers that the paper prints"),
     "variance": Column("variance", _ERROR, "variance of a client's value over seeds, mean over clients"),
+    "error_variance": Column("error's\nvariance", _ERROR, "variance of the error over seeds"),
     "values": Column("values", ".4f"),
     "expected": Column("paper's values", ".4f"),
     "paper_seconds": Column("paper\ntime s", ".3g", "its trainings one after the other, at the measured cost of each (≈: extrapolated)"),

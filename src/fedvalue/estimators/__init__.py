@@ -12,6 +12,7 @@ from fedvalue.estimators._method import GUARANTEES, UNSTATED, Method, own_method
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators.baselines import equal, loo
 from fedvalue.estimators.complementary import cc, cc_bernstein, cc_neyman
+from fedvalue.estimators.complementary_paired import cc_paired
 from fedvalue.estimators.exact import exact_cc, exact_mc, exact_perm
 from fedvalue.estimators.gradients import dig_fl, gtg, lambda_mr, one_round
 from fedvalue.estimators.group_testing import gtb
@@ -110,16 +111,20 @@ _METHODS = (
         "biased", "Jia et al., Towards Efficient Data Valuation, AISTATS 2019", _at_least(3),
     ),
     Method(
-        "cc", cc, "Random splits of the clients, complementary contributions (CC-Shapley)",
-        "unbiased", ZHANG, _at_least(4),
+        "cc", cc, "Random splits of the clients, complementary contributions, as published (CC-Shapley)",
+        "unbiased", f"{ZHANG}, Alg. 1", _at_least(4),
     ),
     Method(
-        "cc-neyman", cc_neyman, "CC-Shapley with a pilot and Neyman allocation over sizes",
-        "biased", ZHANG, _at_least(4),
+        "cc-neyman", cc_neyman, "CC-Shapley with a pilot and Neyman allocation over sizes, as published",
+        "biased", f"{ZHANG}, Alg. 2", _at_least(4),
     ),
     Method(
-        "cc-bernstein", cc_bernstein, "CC-Shapley that follows the widest empirical-Bernstein bounds",
-        "biased", ZHANG, _at_least(4),
+        "cc-bernstein", cc_bernstein, "CC-Shapley that follows the widest empirical-Bernstein bounds, as published",
+        "biased", f"{ZHANG}, Alg. 3", _at_least(4),
+    ),
+    Method(
+        "cc-paired", cc_paired, "CC-Shapley improved: N | ∅ always, no split twice, empty strata filled in",
+        "unbiased", f"improved here, after {ZHANG}", _at_least(4),
     ),
     Method(
         "loo", loo, "Leave-one-out: what the grand coalition loses without the client",

@@ -27,11 +27,18 @@ def stratum_moments(
 
 
 def stratum_means(
-    n: int, client: NDArray[np.intp], size: NDArray[np.intp], amount: Array, *, borrow: bool
+    n: int,
+    client: NDArray[np.intp],
+    size: NDArray[np.intp],
+    amount: Array,
+    *,
+    borrow: bool,
+    replacement: bool = False,
 ) -> Estimate:
     """φ_i = (1/n) Σ_k mean_{i,k} (Alg. 1, line 15), with a standard error once every stratum was sampled.
 
-    A stratum without samples contributes 0; with `borrow`, the mean of the other clients at that size.
+    A stratum without samples contributes 0; with `borrow`, the mean of the other clients at that size. `replacement`
+    says whether a contribution may be among the samples of its stratum more than once.
     """
     count, mean, squares = stratum_moments(n, client, size, amount)
     count, mean, squares = count[:, 1:], mean[:, 1:], squares[:, 1:]  # sizes 1..n
@@ -39,7 +46,7 @@ def stratum_means(
     if borrow:
         of_size = mean.sum(0) / np.maximum((~empty).sum(0), 1)
         mean = np.where(empty, of_size, mean)
-    stderr, dof = (None, None) if empty.any() else _standard_error(n, count, squares)
+    stderr, dof = (None, None) if empty.any() else _standard_error(n, count, squares, replacement)
     missing = int(empty.sum())
     how = "borrowed from other clients" if borrow else "count as 0"
     note = f"Not unbiased at this budget: {missing} of {n * n} strata had no sample and {how}."
@@ -53,13 +60,18 @@ def stratum_means(
     )
 
 
-def _standard_error(n: int, count: Array, squares: Array) -> tuple[Array | None, Array | None]:
-    """√Σ_k s²_{i,k}/m_{i,k}·(1 − m_{i,k}/C(n−1,k−1)) / n, sampling without replacement in each stratum.
+def _standard_error(
+    n: int, count: Array, squares: Array, replacement: bool
+) -> tuple[Array | None, Array | None]:
+    """√Σ_k s²_{i,k}/m_{i,k}·(1 − m_{i,k}/C(n−1,k−1)) / n, the factor only where a stratum is sampled without replacement.
 
-    A stratum with one sample has no deviation of its own and takes the pooled one of its size.
+    A stratum with one sample has no deviation of its own and takes the pooled one of its size; one that holds a
+    single contribution is known.
     """
     population = np.array([float(min(comb(n - 1, k - 1), 10**300)) for k in range(1, n + 1)])
     unseen = np.clip(1 - count / population, 0, 1)
+    if replacement:
+        unseen = np.broadcast_to(np.where(population == 1, 0.0, 1.0), count.shape)
     single = count < 2
     pooled_dof = np.maximum(count - 1, 0).sum(0)
     if np.any(single & (unseen > 0) & (pooled_dof == 0)):

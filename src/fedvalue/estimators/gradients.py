@@ -74,19 +74,26 @@ def one_round(trace: TraceViews, rng: np.random.Generator, *, models: int = _MOD
 
 
 def lambda_mr(
-    trace: TraceViews, rng: np.random.Generator, *, lam: float = 0.98, models: int = _MODELS
+    trace: TraceViews,
+    rng: np.random.Generator,
+    *,
+    lam: float = 0.98,
+    first_power: int = 1,
+    models: int = _MODELS,
 ) -> Estimate:
     """λ-MR (Song et al. 2019; Wei et al. 2020): φ = Σ_{t=1}^T λ^t φ^t, later rounds counting less.
 
-    φ^t is the Shapley value of v_t(S) = U(θ^{t−1} + Σ_{i∈S} w_i^S Δ_i^t), v_t(∅) = U(θ^{t−1}). Rounds are
-    counted from 1, so the first has weight λ; with `lam=1` the values add up to the gain of the whole run.
+    φ^t is the Shapley value of v_t(S) = U(θ^{t−1} + Σ_{i∈S} w_i^S Δ_i^t), v_t(∅) = U(θ^{t−1}). As published, rounds are
+    counted from 1 and the first has weight λ. With `first_power=0` its weight is 1, as in the code of the IPSS
+    paper's authors: the same values divided by λ. With `lam=1` they add up to the gain of the whole run.
     Where 2^n exceeds `models`, every round is sampled as in OR.
     """
     _check("lam", lam, "a number above 0, at most 1", _is_number(lam) and 0 < lam <= 1)
+    first_power = whole("The option 'first_power'", first_power, 0, 1, error=MethodError)
     phi = np.zeros(trace.n)
     for t in range(1, trace.rounds + 1):
         of_round = _shapley(trace.n, _round(trace, t), rng, models)
-        phi += lam**t * of_round.mean
+        phi += lam ** (t - 1 + first_power) * of_round.mean
     return replace(of_round, mean=phi, details={"rounds": trace.rounds, **of_round.details})
 
 
@@ -127,19 +134,42 @@ def gtg(
     return Estimate(phi, details={"permutations": orders, "models": models})
 
 
-def dig_fl(trace: TraceViews, rng: np.random.Generator, *, clip: bool = False) -> Estimate:
+def dig_fl(
+    trace: TraceViews, rng: np.random.Generator, *, clip: bool = False, rescale: bool = False
+) -> Estimate:
     """DIG-FL (Wang et al. 2022), first order: φ_i = Σ_t w_i ⟨∇ℓ(θ^{t−1}), θ^{t−1} − θ_i^t⟩.
 
     By how much client i's updates lower the loss ℓ on the test set, whatever the metric of the game. With
     `clip` the authors' variant: negative parts become 0 and every round is normalised to a sum of 1.
+
+    Published are these numbers, drops of the loss. To compare them with values in another unit, `rescale` multiplies
+    them by one factor so that they add up to v(N) − v(∅) of the recorded run. Where that factor is not positive (the run lowered the
+    loss and the utility, or neither changed) it would turn the ranking round, and is refused.
     """
     _check("clip", clip, "true or false", isinstance(clip, bool))
+    _check("rescale", rescale, "true or false", isinstance(rescale, bool))
     of_round = trace.weights * trace.loss_drops()
     if clip:
         of_round = np.maximum(of_round, 0.0)
         total = of_round.sum(1, keepdims=True)
         of_round = np.divide(of_round, total, out=np.zeros_like(of_round), where=total > 0)
-    return Estimate(of_round.sum(0), details={"rounds": trace.rounds}, unit="share" if clip else "loss")
+    phi, details = of_round.sum(0), {"rounds": trace.rounds}
+    if rescale:
+        return Estimate(phi * _to_the_gain(trace, float(phi.sum())), details=details)
+    return Estimate(phi, details=details, unit="share" if clip else "loss")
+
+
+def _to_the_gain(trace: TraceViews, total: float) -> float:
+    """The factor that makes values with this total add up to what the whole run gained."""
+    start, end = trace.whole_run([0, full_mask(trace.n)])
+    gain = float(end - start)
+    if not gain * total > 0:
+        raise MethodError(
+            "DIG-FL's values can be rescaled only where they and v(N) − v(∅) add up to something of the same sign. "
+            f"The values add up to {total:.4g}, v(N) − v(∅) is {gain:.4g}: leave the option 'rescale' out and use the "
+            "ranking only."
+        )
+    return gain / total
 
 
 def _round(trace: TraceViews, t: int) -> Game:

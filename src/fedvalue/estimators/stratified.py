@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import comb, lgamma
 from typing import Literal
 
@@ -26,7 +26,8 @@ from fedvalue.estimators._strata import stratum_means
 
 __all__ = ["stratified_cc", "stratified_mc"]
 
-Design = Literal["paired", "paper"]
+Design = Literal["paired", "paper", "uniform"]
+_LISTABLE = 24  # clients: beyond, the numbers of all coalitions are too many to draw from a list
 Allocation = Literal["equal", "proportional"] | Sequence[int]
 
 
@@ -42,14 +43,14 @@ def stratified_mc(
 
     Stratum k holds the coalitions of size k, `allocation` says how many are evaluated: `equal`,
     `proportional` to C(n,k), or a list for k = 1..n. `design="paper"` samples the strata independently
-    and uses the pairs that happen to exist, an empty stratum contributing 0. `design="paired"` grows each
+    and uses the pairs that happen to exist, an empty stratum contributing 0; that is Alg. 1 as published.
+    `design="uniform"` does the same with coalitions drawn uniformly from all 2^n, without strata, ∅ and N by chance,
+    which is what the paper's authors ran for its Fig. 10. `design="paired"`, ours and the default, grows each
     coalition of stratum k from one of stratum k−1, so that every evaluation completes a pair, for the
     client that has the fewest; a client without a pair at some size takes the mean of the others there.
-    Unbiased once every stratum has a sample (paired); ∅ is always evaluated.
+    Unbiased once every stratum has a sample; ∅ is always evaluated, except by `uniform`.
     """
-    strata = _strata_sizes(n, budget, allocation, design, [comb(n, k) for k in range(1, n + 1)])
-    grow = _chains if design == "paired" else _independent_strata
-    masks = grow(n, budget, strata, rng)
+    masks = _designed(n, budget, rng, design, allocation, _chains)
     utilities = yield masks
     pairs = marginal_pairs(masks)
     return stratum_means(
@@ -70,10 +71,7 @@ def stratified_cc(
     With `design="paired"` the coalitions of size k < n/2 contain all clients equally often and each brings
     its complement.
     """
-    caps = [comb(n, k) for k in range(1, n + 1)]
-    strata = _strata_sizes(n, budget, allocation, design, caps)
-    grow = _balanced_splits if design == "paired" else _independent_strata
-    masks = grow(n, budget, strata, rng)
+    masks = _designed(n, budget, rng, design, allocation, _balanced_splits)
     utilities = yield masks
     pairs = complementary_pairs(masks, n)
     return stratum_means(
@@ -81,10 +79,42 @@ def stratified_cc(
     )
 
 
-def _strata_sizes(n: int, budget: int, allocation: Allocation, design: str, caps: list[int]) -> list[int]:
+def _designed(
+    n: int,
+    budget: int,
+    rng: np.random.Generator,
+    design: Design,
+    allocation: Allocation,
+    in_pairs: Callable[[int, int, list[int], np.random.Generator], list[int]],
+) -> list[int]:
+    """The coalitions that a design evaluates."""
+    if design not in ("paired", "paper", "uniform"):
+        raise MethodError(f"The option 'design' must be 'paired', 'paper' or 'uniform'. Got {design!r}.")
+    if design == "uniform":
+        if allocation != "equal":
+            raise MethodError(
+                "The design 'uniform' has no strata to allot coalitions to: leave the option 'allocation' out. "
+                f"Got {allocation!r}."
+            )
+        return _uniform(n, budget, rng)
+    strata = _strata_sizes(n, budget, allocation, [comb(n, k) for k in range(1, n + 1)])
+    grow = in_pairs if design == "paired" else _independent_strata
+    return grow(n, budget, strata, rng)
+
+
+def _uniform(n: int, count: int, rng: np.random.Generator) -> list[int]:
+    """`count` distinct coalitions out of all 2**n, fewer if there are not that many."""
+    if n <= _LISTABLE:
+        return [int(mask) for mask in rng.choice(1 << n, min(count, 1 << n), replace=False)]
+    width = (n + 7) // 8
+    found: set[int] = set()
+    while len(found) < count:  # a budget is a small part of so many: a draw is nearly always new
+        found.add(int.from_bytes(rng.bytes(width), "little") >> (8 * width - n))
+    return sorted(found)
+
+
+def _strata_sizes(n: int, budget: int, allocation: Allocation, caps: list[int]) -> list[int]:
     """m_1..m_n. Stratum n is the grand coalition; ∅, stratum 0, comes out of the budget first."""
-    if design not in ("paired", "paper"):
-        raise MethodError(f"The option 'design' must be 'paired' or 'paper'. Got {design!r}.")
     if isinstance(allocation, str):
         if allocation not in ("equal", "proportional"):
             raise MethodError(

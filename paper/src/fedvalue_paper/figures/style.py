@@ -126,6 +126,7 @@ def lightness(colour: str) -> float:
 _BLACK, _UMBER, _BROWN, _SKY, _LILAC = "#0E0E0E", "#4A3E2B", "#76542C", "#7FB0FA", "#C68BC9"
 _TEAL, _MAGENTA, _OLIVE, _PINK = "#007474", "#980054", "#978444", "#F4A2C7"
 _RED, _AMBER, _NAVY, _GREY = "#E81C10", "#ECC54A", "#02276B", "#929292"
+_VIOLET = "#720ED8"
 
 # In the order of the paper's tables, ours behind; legends and bars follow it.
 METHODS: dict[str, Look] = {
@@ -147,6 +148,7 @@ METHODS: dict[str, Look] = {
     "lambda-mr": Look("λ-MR", _PINK, "H", MIDDLE),
     "k-greedy": Look("K-Greedy", _RED, "d", SHORT, 1.8),
     "ipss": Look("IPSS", _RED, "o", SOLID, 1.8),
+    "cc-paired": Look("CC-paired", _VIOLET, "h", SHORT, 1.8),
     "ipss-balanced": Look("IPSS-balanced", _AMBER, "D", LONG, 1.8),
     "surrogate": Look("surrogate", _NAVY, "X", DASH_DOTS, 1.8),
     "surrogate-adaptive": Look("surrogate-adaptive", _NAVY, "x", SHORT, 1.8),
