@@ -134,12 +134,12 @@ def _sentence(values: Values, found: Remedy) -> str:
         if found.at_most < 0.5:
             return (
                 f"{start}: more of them alone would narrow it by {found.at_most:.0%} at most; four times as many and "
-                f"{count(3 * values.evaluations)} more trainings would halve it."
+                f"{count(3 * (values.evaluations - values.luck_trainings))} more trainings would halve it."
             )
         return f"{start}: {_times(found)} as many would halve it."
     if found.at_most < 0.5:
         return (
-            f"{start}: more trainings alone would narrow it by {found.at_most:.0%} at most; {count(3 * values.evaluations)} "
+            f"{start}: more trainings alone would narrow it by {found.at_most:.0%} at most; {count(3 * (values.evaluations - values.luck_trainings))} "
             "more and four times as many test rows would halve it."
         )
     if found.trainings is None:

@@ -174,10 +174,9 @@ class Values:
         object.__setattr__(self, "parts", parts)
         if self.covariance is not None:
             object.__setattr__(self, "covariance", _square(self.covariance, len(names), "Values.covariance"))
-        elif parts:  # the total of what is known
+        elif any(part.any() for part in parts.values()):  # the total of what is known
             object.__setattr__(self, "covariance", np.sum(list(parts.values()), axis=0))
-        if self.stderr is None and parts:
-            assert self.covariance is not None
+        if self.stderr is None and parts and self.covariance is not None:
             object.__setattr__(self, "stderr", _deviations(self.covariance))
 
     @property

@@ -70,7 +70,7 @@ class TestResult:
     def test_values_are_complete(self, result: fv.Result) -> None:
         values = result.values
         assert (values.metric, values.unit, values.higher_is_better) == ("accuracy", "accuracy", True)
-        assert (values.replicates, values.noise, values.absent, values.clients) == (1, None, {}, None)
+        assert (values.replicates, values.absent, values.clients) == (1, {}, None)
         assert values.utility_of_all is not None
         assert values.utility_of_none is not None
         assert values.mean.sum() == pytest.approx(values.utility_of_all - values.utility_of_none)
@@ -107,7 +107,8 @@ class TestResult:
         assert "NO CONTRIBUTION" in printed("audit", folder)
         assert "100.00" in printed("payout", folder, "--pot", 100)
         again = fv.run("digits", partition="free-riders", **SMALL, method="exact", store=folder / "store.db")
-        assert (again.cost.trained, again.cost.reused) == (0, 16)
+        assert again.cost.trained == 0
+        assert again.cost.reused >= 16
         assert again.values.mean.tolist() == result.values.mean.tolist()
 
     def test_another_run_in_the_folder_is_left_alone(self, result: fv.Result, tmp_path: Path) -> None:

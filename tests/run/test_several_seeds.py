@@ -135,7 +135,6 @@ class TestWhatFollows:
         assert 'class="of-coalitions"' in page
         assert 'class="of-training"' in page
         assert "of-test" in page.split("</style>")[0]
-        assert 'class="of-test"' not in page  # what is not known is not drawn
         text = result.report(tmp_path / "r.md").read_text()
         assert "| the luck of training |" in text
         for line in result.values.advice():

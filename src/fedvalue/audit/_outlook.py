@@ -89,7 +89,7 @@ def counted(values: Values) -> str:
         "test": "the luck of test rows",
     }
     known = [parts[name] for name, error in values.errors.items() if error is not None]
-    return f" (they count {', '.join(known[:-1])}{' and ' if known[1:] else ''}{known[-1]})" if known else ""
+    return f", which count {', '.join(known[:-1])}{' and ' if known[1:] else ''}{known[-1]}" if known else ""
 
 
 def empty_statement(values: Values) -> str:

@@ -53,7 +53,7 @@ def prepare(job: Job) -> Prepared:
     """Reads the data and makes the game; whatever is wrong with the options of a job is noticed here."""
     memory, backend_options = parse_memory(job.memory), _backend_options(job)
     seeds = job.options.get("seeds") if job.seeds is None else job.seeds
-    if job.replicates > 1 and isinstance(seeds, int) and seeds > 1:
+    if isinstance(job.replicates, int) and job.replicates > 1 and isinstance(seeds, int) and seeds > 1:
         raise InputError(
             f"{job.replicates} replicates and {seeds} seeds are two ways to train again: replicates train every coalition "
             "so often, seeds spread the budget over so many. Give one of them."

@@ -141,7 +141,10 @@ class Result:
         prints: dict[int, tuple[Hashable, ...]] = {}
         seeds: dict[int, list[int]] = {}
         game = self.job.prepared.game
+        numbers = None if self.values.seeds > 1 else range(game.replicates)  # of one seed, others say nothing
         for (mask, seed), outcome in sorted(self.outcomes.items(), key=lambda item: item[0][1]):
+            if numbers is not None and seed not in numbers:
+                continue
             utilities.setdefault(mask, []).append(game.utility(outcome))
             prints[mask] = (*prints.get(mask, ()), tuple(sorted(outcome.metrics.items())))
             seeds.setdefault(mask, []).append(seed)

@@ -177,11 +177,14 @@ def _grounded(rows: Sequence[dict[str, Any]], empty: str | None) -> Rows:
             f"{', '.join(sorted(r.removeprefix('=') for r in known)) or 'no rule'}. Got {empty}."
         )
     for row in rows:
-        plain = of_model(row["metrics"])
-        if rule is None or plain != of_model(untrained[row["replicate"]]):
+        plain, start = (
+            of_model(row["metrics"]),
+            untrained.get(row["replicate"]),
+        )  # a further seed may have no ∅
+        if rule is None or start is None or plain != of_model(start):
             yield {**row, "metrics": plain}
             continue
-        fixed = {name: untrained[row["replicate"]].get(empty_metric(name, rule)) for name in plain}
+        fixed = {name: start.get(empty_metric(name, rule)) for name in plain}
         yield {**row, "metrics": {name: number for name, number in fixed.items() if number is not None}}
 
 
