@@ -108,11 +108,10 @@ def trained(setting: Setting, data_dir: Path, device: str, seeds: int | None) ->
 
 
 def _of_one_seed(game: fv.FederatedGame, seed: int) -> dict[str, np.ndarray]:
-    outcomes = dict(game.evaluate(range(1 << game.n), seed))
-    return {
-        metric: np.array([outcomes[m].metrics[metric] for m in range(1 << game.n)])
-        for metric in outcomes[0].metrics
-    }
+    everything = range(1 << game.n)
+    outcomes = dict(game.evaluate(everything, seed))
+    of_all_clients = outcomes[everything[-1]].metrics  # those of ∅ also say how its utility was fixed
+    return {name: np.array([outcomes[m].metrics[name] for m in everything]) for name in of_all_clients}
 
 
 def main() -> int:

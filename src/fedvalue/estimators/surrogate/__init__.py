@@ -143,7 +143,7 @@ def _adaptive_over_seeds(
         new, _ = data.best_additions(_cautious(prior), candidates, left)
         if not new:
             return estimate
-        data = data.extended(new, (yield new))
+        data = data.extended(new, (yield new), chosen=True)
 
 
 def _reached(estimate: Estimate, target: float | None) -> bool:

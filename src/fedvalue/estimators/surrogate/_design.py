@@ -60,8 +60,10 @@ class _Chosen:
                 self.taken.add(mask)
 
 
-def fixed_plan(n: int, budget: int, rng: np.random.Generator) -> list[int]:
+def fixed_plan(n: int, budget: int, rng: np.random.Generator, triples: bool = False) -> list[int]:
     """`budget` distinct coalitions for n clients, the most useful first.
+
+    With `triples`, the ladder of small sizes has a second one instead of N without each client.
 
     >>> plan = fixed_plan(4, 10, np.random.default_rng(0))
     >>> len(set(plan)), plan[:2], sorted(plan[2:6])
@@ -77,7 +79,7 @@ def fixed_plan(n: int, budget: int, rng: np.random.Generator) -> list[int]:
         splits = _orthogonal_splits(n, half, count, rng, chosen.taken)
         chosen.add(_evenly(splits[::2], n) if single else splits)
     if n > 2:
-        for size, count in _ladder(n, half, chosen.left).items():
+        for size, count in _ladder(n, half, chosen.left, triples).items():
             chosen.add(_layer(n, size, count, rng, chosen.taken))
     for size in range(max(2, round(math.sqrt(half))) + 1, half + 1):
         wanted = min(2 * n, (chosen.left + 1) // 2)
@@ -139,10 +141,10 @@ def _spread_out(
     return splits, contrasts
 
 
-def _ladder(n: int, half: int, total: int) -> dict[int, int]:
+def _ladder(n: int, half: int, total: int, triples: bool) -> dict[int, int]:
     """How many coalitions of which small size, and how many of size n − 1, dealt out in turn."""
     small = max(2, round(math.sqrt(half)))
-    turns = [small, small, n - 1]
+    turns = [small, min(small + 1, n - 1)] if triples else [small, small, n - 1]
     if n > 16:  # sizes count by their ratio: from 1 to n/2 in four equal steps
         turns = list(dict.fromkeys([max(2, round(half**0.25)), small, round(half**0.75), n - 1]))
     cap = {size: min(math.comb(n, size), 5 * n) for size in turns}
@@ -176,20 +178,24 @@ def best_additions(known: Coalitions, candidates: Coalitions, prior: Prior, coun
     worth is known before it is made.
     """
     between, towards, variance = prior.given(known, candidates)
-    widest = variance.max()
+    spread, widest = np.diag(between).copy(), variance.max()
+    count = min(count, len(candidates))
+    directions = np.zeros(
+        (count, len(candidates))
+    )  # of the covariance that is gone, one for each that was picked
     picked: list[int] = []
     shrunk: list[float] = []
-    for _ in range(min(count, len(candidates))):
-        spread = np.maximum(np.diag(between), 1e-10)
-        gain = (towards**2).sum(0) / spread
+    for k in range(count):
+        gain = (towards**2).sum(0) / np.maximum(spread, 1e-10)
         gain[picked] = -1
         j = int(gain.argmax())
-        picked.append(j)
-        direction = between[:, j] / math.sqrt(spread[j])
-        effect = towards[:, j] / math.sqrt(spread[j])
-        between = between - np.outer(direction, direction)
-        towards = towards - np.outer(effect, direction)
+        deviation = math.sqrt(max(spread[j], 1e-10))
+        directions[k] = (between[j] - directions[:k, j] @ directions[:k]) / deviation
+        effect = towards[:, j] / deviation
+        spread = spread - directions[k] ** 2
+        towards = towards - np.outer(effect, directions[k])
         variance = variance - effect**2
+        picked.append(j)
         shrunk.append(1 - math.sqrt(max(float(variance.max() / widest), 0.0)))
     return Gains(picked, shrunk)
 

@@ -5,7 +5,8 @@ a little better or worse than usual, and so is a client in all its coalitions. H
 out, and in each of them trainings that can be compared with each other: both parts of a split, whose difference does
 not depend on the level of the seed; all single clients with the same seed; the grand coalition with every other seed.
 Single clients are luckiest or unluckiest by themselves, and count as much as all other sizes: with a larger budget they
-are trained again.
+are trained again. Beside halves come pairs and triples, as many of each: without triples it does not show where an
+outlier among the clients is outvoted, and luck makes N without a client the least telling of all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PER_SEED = 8  # trainings; with fewer the levels of seeds are not known well
 _MOST_SEEDS = 16  # beyond, luck is no longer what limits the values
 _PER_COPY = 3  # times n trainings for every training of the single clients
 _MOST_COPIES = 3
-_MOST_OFFERED = 2048  # trainings of single clients among which the best are looked for
+_MOST_OFFERED = 512  # trainings of single clients among which the best are looked for
 
 
 def default_seeds(budget: int, most: int | None) -> int:
@@ -46,7 +47,7 @@ def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator) -> li
     copies = max(1, min(budget // (_PER_COPY * n), _MOST_COPIES, seeds))
     levels = max(1, min(round(seeds / 2), budget // 3))  # seeds with the grand coalition
     again = levels - 1 + (copies - 1) * n  # trainings of coalitions that are in the plan already
-    masks = [mask for mask in fixed_plan(n, max(budget - again, 1) + 1, rng) if mask]
+    masks = [mask for mask in fixed_plan(n, max(budget - again, 1) + 1, rng, triples=True) if mask]
     plan = _Dealt(seeds, min(budget, seeds * everyone))
     plan.add((everyone, seed) for seed in range(levels))
     alone = [mask for mask in masks if mask.bit_count() == 1 and mask != everyone]

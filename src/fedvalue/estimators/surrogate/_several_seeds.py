@@ -38,6 +38,12 @@ __all__ = ["SeveralSeeds"]
 Array = NDArray[np.float64]
 
 
+_PER_CLIENT = 3  # trainings for each client, at which the allowance for a wrong prior is
+_MISFIT = 1.5  # times the variance, besides it; less with the square of the trainings, and never more than
+_MOST_MISFIT = 3.0
+_MISFIT_CHOSEN = 1.75  # at least, where the process chose trainings itself, and nothing balances its errors
+
+
 @dataclass(frozen=True)
 class SeveralSeeds:
     """Utilities by coalition and seed, without ∅, which is not trained: `empty` is its utility."""
@@ -45,9 +51,11 @@ class SeveralSeeds:
     n: int
     empty: float
     utility: Mapping[Trial, float]
+    chosen: bool = False  # whether some trainings were chosen by what the process said
 
-    def extended(self, trials: Sequence[Trial], utilities: Array) -> SeveralSeeds:
-        return replace(self, utility={**self.utility, **dict(zip(trials, utilities.tolist(), strict=True))})
+    def extended(self, trials: Sequence[Trial], utilities: Array, chosen: bool = False) -> SeveralSeeds:
+        new = dict(zip(trials, utilities.tolist(), strict=True))
+        return replace(self, utility={**self.utility, **new}, chosen=self.chosen or chosen)
 
     @property
     def masks(self) -> list[int]:
@@ -88,11 +96,20 @@ class SeveralSeeds:
             return _estimate(mean, covariance, nothing), None
         assert found.training is not None
         unseen = self.means.unseen(found.prior.q[WHO_POWER] - 1)
-        untrained = np.outer(unseen, unseen) + np.eye(n) * self.means.steps()
+        training = found.training * spread**2
+        untrained = (found.covariance * spread**2 - training) * self._misfit()
+        untrained += np.outer(unseen, unseen) + np.eye(n) * self.means.steps()
         mean = found.mean * spread + (centre - self.empty) / n
-        covariance = found.covariance * spread**2 + untrained
         linear = self._linear(found.weights, kept)
-        return _estimate(mean, covariance, found.training * spread**2, linear), found.prior
+        return _estimate(mean, untrained + training, training, linear), found.prior
+
+    def _misfit(self) -> float:
+        """Allowance for what the prior gets wrong about coalitions that were not trained.
+
+        With few trainings for each client the prior decides, with many they do.
+        """
+        sparse = _MISFIT * (_PER_CLIENT * self.n / len(self.utility)) ** 2
+        return max(1 + min(sparse, _MOST_MISFIT), _MISFIT_CHOSEN if self.chosen else 1.0)
 
     def _linear(self, weights: Array, kept: Sequence[int]) -> Linear:
         """The values of other utilities of the same trainings, v(∅) coming first."""
