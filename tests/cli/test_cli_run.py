@@ -25,7 +25,7 @@ from fedvalue.training import work_of, work_of_all
 
 SMALL = ("--clients", "3", "--samples", "20", "--rounds", "1", "--epochs", "1")
 # Long enough to be stopped in the middle: 2^8 coalitions that finish in many groups.
-LONG = ("--clients", "8", "--samples", "40", "--rounds", "4", "--epochs", "2", "--exact")
+LONG = ("--clients", "8", "--samples", "40", "--rounds", "4", "--epochs", "2", "--exact", "--no-noise")
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +38,13 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_thread: None
 def trainings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[int]]]:
     """The lists of coalitions that games were asked to train."""
     asked: list[list[int]] = []
-    original = fv.FederatedGame.evaluate
+    original = fv.FederatedGame.evaluate_trials
 
-    def evaluate(self: fv.FederatedGame, masks: Any, replicate: int = 0) -> Any:
-        asked.append(list(masks))
-        return original(self, masks, replicate)
+    def evaluate_trials(self: fv.FederatedGame, trials: Any, claim: Any = list) -> Any:
+        asked.append([mask for mask, _ in trials])
+        return original(self, trials, claim)
 
-    monkeypatch.setattr(fv.FederatedGame, "evaluate", evaluate)
+    monkeypatch.setattr(fv.FederatedGame, "evaluate_trials", evaluate_trials)
     return asked
 
 
@@ -110,7 +110,7 @@ def test_values_are_those_of_the_library() -> None:
 
 
 def test_what_stands_out_is_said() -> None:
-    text = output("--partition", "demo", "--clients", "5", "--rounds", "1", "--exact")
+    text = output("--partition", "demo", "--clients", "5", "--rounds", "1", "--exact", "--no-noise")
     assert "No data: free-rider (+0.0000)." in text
     same = re.search(r"Same data: client-0 \((.+?)\), copy-of-client-0 \((.+?)\)\.", text)
     assert same is not None
@@ -122,6 +122,15 @@ def test_what_stands_out_is_said() -> None:
     assert "Exact for this seed: these are the Shapley values" in text
 
 
+def test_exact_values_come_with_the_luck_of_training() -> None:
+    luck = "all 8 coalitions,? and 21 trainings with other seeds,? to see how much is luck"
+    assert re.search(luck, output(*SMALL, "--exact", "--dry-run"))
+    text = output(*SMALL, "--exact")
+    assert re.search(rf"Cost: {luck}, 28 trainings \(12 local ones\)", text)
+    assert re.search(r"Training noise: .* varies by 0\.\d{4} ", text)
+    assert "Exact for this seed: these are the Shapley values" in text
+
+
 def test_replicates_and_their_noise() -> None:
     text = output(*SMALL, "--exact", "--replicates", "2")
     assert "8 of 8 coalitions, 2 times each, 14 trainings (6 local ones)" in text
@@ -129,13 +138,14 @@ def test_replicates_and_their_noise() -> None:
 
 
 def test_another_metric_of_the_same_trainings(trainings: list[list[int]]) -> None:
-    first = as_json(*SMALL, "--exact", "--store", "s.db")
+    one_seed = (*SMALL, "--exact", "--no-noise", "--store", "s.db")
+    first = as_json(*one_seed)
     assert len(trainings) == 1
-    loss = as_json(*SMALL, "--exact", "--store", "s.db", "--metric", "loss")
+    loss = as_json(*one_seed, "--metric", "loss")
     assert len(trainings) == 1
     assert (first["cost"]["trained"], loss["cost"]["trained"]) == (8, 0)
     assert first["mean"] != loss["mean"]
-    text = output(*SMALL, "--exact", "--store", "s.db", "--metric", "loss")
+    text = output(*one_seed, "--metric", "loss")
     assert re.search(
         r"All clients together: loss \d\.\d{4}; untrained model \(mean of \d+\): 2\.\d{4}\.", text
     )
@@ -253,8 +263,9 @@ def test_dry_run_counts_what_a_run_does(trainings: list[list[int]]) -> None:
 
 
 def test_dry_run_in_words() -> None:
-    output(*SMALL, "--exact", "--store", "s.db")
-    text = output(*SMALL, "--exact", "--dry-run", "--store", "s.db", "--memory", "2GB")
+    one_seed = (*SMALL, "--exact", "--no-noise", "--store", "s.db")
+    output(*one_seed)
+    text = output(*one_seed, "--dry-run", "--memory", "2GB")
     assert "Plan: exact, 8 of 8 coalitions, 8 of them in the store." in text
     assert "Trainings: 7; local trainings of clients: 3 (3 in round 1, shared by all" in text
     assert "Time: about 0.00 s on " in text
@@ -495,7 +506,7 @@ def test_interrupted_without_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*args: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fv.FederatedGame, "evaluate", stop)
+    monkeypatch.setattr(fv.FederatedGame, "evaluate_trials", stop)
     found = run(*SMALL)
     assert found.exit_code == 130
     assert "nothing was kept. With --store FILE, the same command could continue" in found.stderr

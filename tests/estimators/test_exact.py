@@ -61,12 +61,15 @@ class TestOneSeedAndItsLuck:
         assert estimate.covariance == pytest.approx(np.cov(of_seeds, rowvar=False))
         assert estimate.dof == pytest.approx(np.full(3, 3.0))
 
-    def test_without_noise_it_is_as_before(self) -> None:
+    def test_without_noise_nothing_is_known_of_luck(self) -> None:
         table = lucky_table(5, 4)
         estimate, trials = drive(table, most_seeds=None, noise=False)
-        assert len(trials) == 32
+        assert trials == [(mask, 0) for mask in range(32)]
+        assert estimate.mean == pytest.approx(shapley_values(5, table[0]))
         assert estimate.stderr is None
-        assert not estimate.parts
+        assert estimate.covariance is None
+        assert list(estimate.parts) == ["coalitions"]
+        assert not estimate.parts["coalitions"].any()
 
     def test_a_game_without_luck_has_hardly_any(self) -> None:
         table = np.repeat(lucky_table(6, 1, noise=0.0), 4, axis=0)
@@ -141,14 +144,18 @@ class TestAllSeeds:
 
 
 class TestInARun:
-    def test_a_federation_is_trained_again_where_noise_is_asked_for(self, one_thread: None) -> None:
+    def test_a_federation_is_trained_again_unless_noise_is_off(self, one_thread: None) -> None:
         scenario = fv.load_scenario("synthetic", clients=4, samples=30)
         game = fv.FederatedGame(scenario, "linear", fv.Training(rounds=1, epochs=1), device="cpu")
-        plain = fv.value(game, "exact")
-        values = fv.value(game, "exact", noise=True)
+        plain = fv.value(game, "exact", noise=False)
+        values = fv.value(game, "exact")
+        assert plain.evaluations == plain.budget == 16
         assert values.evaluations == values.budget == 15 + extra_trainings(4)
-        assert values.seeds == 4
+        assert (values.luck_trainings, plain.luck_trainings) == (extra_trainings(4), 0)
+        assert values.seeds == plain.seeds == 1  # the values are those of the first seed all the same
         assert values.mean == pytest.approx(plain.mean)
-        assert values.errors["training"] is not None
         assert values.errors["coalitions"] == pytest.approx(np.zeros(4))
-        assert plain.stderr is None
+        assert values.errors["test"] == pytest.approx(plain.errors["test"])
+        assert values.stderr == pytest.approx(np.hypot(values.errors["training"], values.errors["test"]))
+        assert plain.errors["training"] is None
+        assert plain.stderr == pytest.approx(plain.errors["test"])  # nothing else is known

@@ -8,6 +8,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+import fedvalue as fv
 from fedvalue.coalitions import complement, full_mask
 from fedvalue.errors import MethodError
 from fedvalue.estimators.exact import shapley_values
@@ -326,3 +327,17 @@ class TestValues:
     def test_a_game_without_differences_has_equal_values(self, table: Array) -> None:
         estimate, _ = drive(table, 40)
         assert estimate.mean == pytest.approx(np.zeros(4), abs=1e-12)
+
+
+def test_complete_tables_of_a_few_seeds_know_their_luck_as_well_as_that() -> None:
+    """Three seeds of all coalitions: Student's t with two degrees of freedom, or intervals hold far too rarely."""
+    rng = np.random.default_rng(5)
+    truth = np.array([0.0, 0.3, 0.4, 0.6])
+    expected, held = fv.value(truth, "exact").mean, []
+    for _ in range(200):
+        rows = truth + rng.normal(0, 0.05, (3, 1)) * (truth > 0) + rng.normal(0, 0.05, (3, 4)) * (truth > 0)
+        values = fv.value(fv.TableGame(rows), "surrogate", budget=9, seeds=3)
+        assert values.dof.tolist() == [2.0, 2.0]
+        low, high = values.interval().T
+        held.append((low <= expected) & (expected <= high))
+    assert 0.91 <= np.mean(held) <= 0.99

@@ -131,17 +131,17 @@ class TestFaults:
         trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
         with UtilityStore(tmp_path / "s.db") as store:
             with pytest.raises(UnavailableError, match=r"client 1 \(client 1\) is not there"):
-                fv.value(game, "exact", store=store)
+                fv.value(game, "exact", store=store, noise=False)
             assert set(store.read(game.id)) == {0, 1, 4, 5}
             before = len(grid.sent)
             grid.parties[101] = parties(scenario)[1]
-            values = fv.value(game, "exact", store=store)
+            values = fv.value(game, "exact", store=store, noise=False)
         later = grid.sent[before:]
         assert [m.metadata.dst_node_id for m in later if m.metadata.group_id == "1"] == [101]
         # In round 2 the others train only what is part of a coalition with client 1.
         assert sorted(rows_in(m) for m in later if m.metadata.group_id == "2") == [2, 2, 4]
         assert values.mean == pytest.approx(
-            fv.value(FederatedGame(scenario, "mlp", QUICK), "exact").mean, abs=1e-6
+            fv.value(FederatedGame(scenario, "mlp", QUICK), "exact", noise=False).mean, abs=1e-6
         )
 
     def test_a_node_that_returns_under_another_id_is_recognised(self) -> None:
@@ -234,8 +234,11 @@ class TestFaults:
 
 
 class TestThoseWhoAnswer:
-    @pytest.mark.parametrize("replicates", [1, 2])
-    def test_values_of_the_rest_are_those_of_their_own_game(self, tmp_path: Path, replicates: int) -> None:
+    # 3 coalitions with 4 seeds each, or 4 with 2 replicates, ∅ among them.
+    @pytest.mark.parametrize(("replicates", "trainings"), [(1, 12), (2, 8)])
+    def test_values_of_the_rest_are_those_of_their_own_game(
+        self, tmp_path: Path, replicates: int, trainings: int
+    ) -> None:
         scenario, grid, trainer = federation(patience=0.0)
         game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer, replicates=replicates)
         trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
@@ -245,14 +248,16 @@ class TestThoseWhoAnswer:
                 fv.value(game, "exact", store=store)
             values = value_of_those_who_answer(game, caught.value, "exact", None, 0, store)
             again = value_of_those_who_answer(game, caught.value, "exact", None, 0, store)
+        assert "4 coalitions could not be trained" in str(caught.value)  # with whatever seeds
         assert values.names == ("client 0", "client 2")
         assert (values.clients, values.game_id) == ((0, 2), game.id)  # where the store has their trainings
         assert list(values.absent) == ["client 1"]
         assert "is not there" in values.absent["client 1"]
         assert values.cost is not None
         assert again.cost is not None
-        assert values.cost.trained + values.cost.reused == 4 * replicates
-        assert (again.cost.trained, again.cost.reused) == (0, 4 * replicates)
+        assert values.cost.trained + values.cost.reused == trainings
+        assert values.cost.trained >= 0
+        assert (again.cost.trained, again.cost.reused) == (0, trainings)
         two = digits(SIZES)
         alone = Scenario("two", (two.clients[0], two.clients[2]), ("a", "b"), two.test, two.task, two.classes)
         expected = fv.value(FederatedGame(alone, "mlp", QUICK, replicates=replicates), "exact")

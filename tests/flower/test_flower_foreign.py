@@ -97,6 +97,12 @@ class TestForeignApps:
         assert dict(sent.content["config"]) == {"lr": LR, "server-round": 1}
         assert sent.content["arrays"]["layers.0.weight"].numpy().shape == (32, 64)
 
+    def test_an_app_that_is_told_no_seed_is_not_asked_twice(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        values = valued(grid, modules, tmp_path, method="surrogate")
+        assert (values.seeds, values.evaluations, values.random) == (1, 8, False)
+
     def test_clients_alone_are_asked_in_every_round_too(
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from federations import digits, line
 
 import fedvalue as fv
+from fedvalue.coalitions import Trial
 from fedvalue.errors import InputError
 from fedvalue.games import RestrictedGame
 from fedvalue.outcome import Outcome
@@ -32,9 +33,11 @@ class Watched(LocalTrainer):
         super().__init__("cpu")
         self.asked: list[int] = []
 
-    def train(self, scenario: Any, learner: Any, training: Any, masks: Sequence[int]) -> Any:
-        self.asked += masks
-        return super().train(scenario, learner, training, masks)
+    def train_trials(
+        self, scenario: Any, learner: Any, training: Any, trials: Sequence[Trial], *claim: Any
+    ) -> Any:
+        self.asked += [mask for mask, _ in trials]
+        return super().train_trials(scenario, learner, training, trials, *claim)
 
 
 def with_free_rider() -> Scenario:
@@ -143,12 +146,12 @@ class TestStores:
         self, first: Any, second: Any, tmp_path: Path
     ) -> None:
         store = tmp_path / "s.db"
-        fv.value(game(first), "exact", store=store)
+        fv.value(game(first), "exact", store=store, noise=False)
         trainer = Watched()
-        found = fv.value(game(second, trainer=trainer), "exact", store=store)
+        found = fv.value(game(second, trainer=trainer), "exact", store=store, noise=False)
         assert found.mean == pytest.approx(fv.value(game(second), "exact").mean, abs=1e-12)
         assert set(trainer.asked) <= {0, 4}  # nothing but coalitions without data
-        again = fv.value(game(second, trainer=trainer), "exact", store=store)
+        again = fv.value(game(second, trainer=trainer), "exact", store=store, noise=False)
         assert again.cost == fv.Cost(0, 8, 3, again.cost.exact_seconds if again.cost else None)
         # Everything that reads the store counts from there, too.
         with fv.UtilityStore(store) as opened:
@@ -167,7 +170,7 @@ class TestStores:
                 plain = {name: number for name, number in outcome.metrics.items() if "|" not in name}
                 opened.append(game().id, [(mask, Outcome(plain, outcome.seconds))])
         trainer = Watched()
-        found = fv.value(game(trainer=trainer), "exact", store=store)
+        found = fv.value(game(trainer=trainer), "exact", store=store, noise=False)
         assert set(trainer.asked) == {0, 4}
         assert found.mean == pytest.approx(fv.value(game(), "exact").mean, abs=1e-12)
         with fv.UtilityStore(store) as opened:

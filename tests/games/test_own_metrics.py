@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import fedvalue as fv
 from fedvalue.cli import app
+from fedvalue.coalitions import Trial
 from fedvalue.errors import GameError, InputError, StoreError, UtilityError
 from fedvalue.games import FederatedGame
 from fedvalue.outcome import Outcome
@@ -45,7 +46,7 @@ def game(scenario: Scenario | None = None, **options: Any) -> FederatedGame:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A store in which everything was trained by accuracy."""
-    fv.value(game(), "exact", store=tmp_path / "store.db")
+    fv.value(game(), "exact", store=tmp_path / "store.db", noise=False)
     return tmp_path / "store.db"
 
 
@@ -120,12 +121,12 @@ class Watched(CountingTrainer):
         self.asked: list[int] = []
         self.rate = rate
 
-    def train(
-        self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
-    ) -> Iterator[tuple[int, Outcome]]:
-        self.asked += masks
+    def train_trials(
+        self, scenario: Scenario, learner: Learner, training: Training, trials: Sequence[Trial], *claim: Any
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        self.asked += [mask for mask, _ in trials]
         rules = training if self.rate is None else Training(**{**vars(training), "rate": self.rate})
-        yield from super().train(scenario, learner, rules, masks)
+        yield from super().train_trials(scenario, learner, rules, trials, *claim)
 
 
 class TestHostile:
@@ -220,7 +221,7 @@ class TestOldStores:
         with fv.UtilityStore(store) as opened:
             assert list(opened.rows(game().id)) == before
         trainer = Watched()
-        fv.value(game(metric="auc", trainer=trainer), "exact", store=store)
+        fv.value(game(metric="auc", trainer=trainer), "exact", store=store, noise=False)
         assert trainer.asked == []
 
     def test_the_untrained_model_is_measured_for_free(self, tmp_path: Path) -> None:
@@ -257,7 +258,7 @@ class TestOldStores:
         before = stored(store, game())
         trainer = Watched()
         one = game(metric=top_two, retrain=True, trainer=trainer)
-        values = fv.value(one, "exact", store=store)
+        values = fv.value(one, "exact", store=store, noise=False)
         assert values.mean == pytest.approx(fv.value(game(metric=top_two), "exact").mean, abs=1e-12)
         assert values.cost is not None
         assert (values.cost.trained, values.cost.reused) == (8, 0)
@@ -266,7 +267,7 @@ class TestOldStores:
         assert after[0].pop(one.empty_as) == values.utility_of_none
         assert after == before
         asked = len(trainer.asked)
-        fv.value(game(metric=top_two, trainer=trainer), "exact", store=store)  # from now on it is there
+        fv.value(game(metric=top_two, trainer=trainer), "exact", store=store, noise=False)  # now it is there
         assert len(trainer.asked) == asked
 
     def test_a_training_that_comes_out_differently_is_refused(self, store: Path) -> None:

@@ -75,10 +75,11 @@ class TestResult:
         assert values.utility_of_none is not None
         assert values.mean.sum() == pytest.approx(values.utility_of_all - values.utility_of_none)
         assert values.equal_split == pytest.approx(values.mean.mean())
+        assert values.luck_trainings == 27  # besides all coalitions but ∅
         assert (
             result.cost
             == values.cost
-            == fv.Cost(16, 0, result.cost.exact_trainings, result.cost.exact_seconds)
+            == fv.Cost(15 + 27, 0, result.cost.exact_trainings, result.cost.exact_seconds)
         )
         assert fv.Values.from_dict(json.loads(json.dumps(values.to_dict()))).cost == values.cost
 

@@ -254,6 +254,8 @@ print(fv.FunctionGame(2, utility, batch=False).id)
         ("UPDATE outcomes SET mask='zwei' WHERE mask='2'", "cannot be read"),
         ("DELETE FROM games", "not registered"),
         ("UPDATE games SET description='{'", "description cannot be read"),
+        ("UPDATE games SET n=4", "altered after it was stored"),
+        ("UPDATE games SET description=replace(description, '\"c\"', '\"d\"')", "altered after it was"),
     ],
 )
 def test_verify_finds_damage(filled: Path, damage: str, finding: str) -> None:
@@ -278,6 +280,26 @@ def test_damaged_rows_are_not_handed_out(filled: Path, damage: str) -> None:
     edit(filled, f"UPDATE outcomes SET {damage} WHERE mask='2'")
     with UtilityStore(filled) as store, pytest.raises(StoreError, match="damaged"):
         store.read("game")
+
+
+def test_a_game_whose_clients_were_exchanged_by_hand_is_not_used(path: Path) -> None:
+    """Values of a store whose names were altered would go to the wrong clients."""
+    game = fv.TableGame([0.0, 1.0, 2.0, 4.0], names=["a", "b"])
+    fv.value(game, "exact", store=path)
+    edit(path, """UPDATE games SET description=replace(description, '"a", "b"', '"b", "a"')""")
+    renamed = fv.TableGame([0.0, 1.0, 2.0, 4.0], names=["b", "a"])
+    with pytest.raises(StoreError, match="altered"):
+        fv.value(renamed, "exact", store=path)
+    with UtilityStore(path) as store, pytest.raises(StoreError, match="altered"):
+        store.games()
+
+
+def test_entries_of_earlier_releases_are_not_signed(path: Path) -> None:
+    fv.value(fv.TableGame([0.0, 1.0, 2.0, 4.0], names=["a", "b"]), "exact", store=path)
+    edit(path, """UPDATE games SET description='{"names": ["a", "b"]}'""")
+    with UtilityStore(path) as store:
+        assert store.verify() == []
+        assert store.games()[0].description == {"names": ["a", "b"]}
 
 
 # Merging

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from torch import nn
 
 import fedvalue as fv
 from fedvalue.coalitions import Trial
-from fedvalue.games import FederatedGame
+from fedvalue.games import FederatedGame, evaluate_trials
 from fedvalue.learners import make_learner
 from fedvalue.learners.torch import TorchLearner
 from fedvalue.outcome import Outcome
@@ -268,3 +268,23 @@ class TestGames:
         session = make_learner("mlp").session(digits(SIZES), QUICK, "cpu", None)
         assert isinstance(session, Reseeding)
         assert session.reseeds
+
+
+class TestOwnTrainers:
+    def test_one_that_overrides_train_alone_is_called_for_every_seed(self) -> None:
+        """What was made for one seed is not passed by when there are several."""
+
+        class Watched(LocalTrainer):
+            seeds: ClassVar[list[int]] = []
+
+            def train(self, scenario, learner, training, masks, claim=list):  # type: ignore[no-untyped-def]
+                self.seeds.append(training.seed)
+                yield from super().train(scenario, learner, training, masks, claim)
+
+        game = fv.FederatedGame(digits(SIZES), "linear", QUICK, trainer=Watched())
+        trials = [(1, 0), (3, 1), (2, 2)]
+        found = dict(evaluate_trials(game, trials))
+        assert found.keys() == set(trials)
+        assert Watched.seeds == [QUICK.replicate(seed).seed for seed in range(3)]
+        plain = dict(evaluate_trials(fv.FederatedGame(digits(SIZES), "linear", QUICK), trials))
+        assert {t: o.metrics for t, o in found.items()} == {t: o.metrics for t, o in plain.items()}

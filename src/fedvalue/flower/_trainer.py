@@ -162,7 +162,7 @@ class FlowerTrainer:
             if not left or not self._back(session):
                 break
         if left:
-            masks = [mask for trial in left for mask, _ in asked[trial]]
+            masks = list(dict.fromkeys(mask for trial in left for mask, _ in asked[trial]))
             raise _unavailable(session.nodes, scenario, masks)
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:

@@ -21,7 +21,7 @@ from fedvalue.games import FederatedGame, RestrictedGame
 from fedvalue.report import report
 from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, value
 from fedvalue.store import UtilityStore
-from fedvalue.values import Cost, Values
+from fedvalue.values import Values
 
 __all__ = ["Valuation", "value_of_those_who_answer"]
 
@@ -134,10 +134,4 @@ def value_of_those_who_answer(
             lost |= further.reasons
             continue
         missing = {game.names[i]: reason for i, reason in sorted(lost.items())}
-        return replace(values, clients=tuple(left), absent=missing, cost=_cost(values, rest.reused))
-
-
-def _cost(values: Values, reused: int) -> Cost | None:
-    """What was trained and what came from the store, which a restricted game looks into by itself."""
-    cost = values.cost
-    return cost and replace(cost, trained=cost.trained - reused, reused=cost.reused + reused)
+        return replace(values, clients=tuple(left), absent=missing)

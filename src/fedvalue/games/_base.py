@@ -14,7 +14,7 @@ from fedvalue._checks import expect
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.errors import GameError
 from fedvalue.outcome import Outcome
-from fedvalue.trainers import Claim, ClaimTrials, of_seed, takes_claims
+from fedvalue.trainers import Claim, ClaimTrials, is_meant, of_seed, takes_claims
 from fedvalue.training import TraceGames
 from fedvalue.yardsticks import Baseline, Empty
 
@@ -196,7 +196,7 @@ class Traceable(Protocol):
 
 def takes_claims_of(game: Game) -> bool:
     """Whether a game asks before it begins on coalitions."""
-    return isinstance(game, Together) or takes_claims(game.evaluate)
+    return is_meant(game, "evaluate_trials", "evaluate") or takes_claims(game.evaluate)
 
 
 def evaluate_trials(
@@ -206,8 +206,8 @@ def evaluate_trials(
 
     A game that asks for no claims is given everything: `claim` is not called then.
     """
-    if isinstance(game, Together) and any(seed for _, seed in trials):
-        yield from game.evaluate_trials(trials, claim)
+    if is_meant(game, "evaluate_trials", "evaluate") and any(seed for _, seed in trials):
+        yield from cast(Together, game).evaluate_trials(trials, claim)
         return
     for seed, masks in by_seed(trials).items():
         found = (

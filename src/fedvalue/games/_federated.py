@@ -245,7 +245,7 @@ class FederatedGame:
             who = members(diverged[0])
             raise UtilityError(
                 f"The training of coalition {who} ({', '.join(self.names[i] for i in who[:8])}) diverged: its "
-                f"model gives numbers that are not finite ({len(diverged)} of {len(trials)} coalitions did). "
+                f"model gives numbers that are not finite ({len(diverged)} of {len(trials)} trainings did). "
                 "They were not stored; lower the rate (of xgboost: eta, or raise l2) and run again.",
                 who,
             )

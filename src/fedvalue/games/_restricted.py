@@ -19,14 +19,14 @@ class RestrictedGame:
     """The game of the given clients (by number). Utilities are those of the whole game.
 
     They are read from and kept in the whole game's part of the `store`, under its id: a client that comes back
-    finds everything that was trained without it. `reused` counts those that were read.
+    finds everything that was trained without it. `reused` are the trials that were read.
     """
 
     def __init__(self, game: Game, clients: Sequence[int], store: Store) -> None:
         self.game = game
         self.clients = tuple(clients)
         self.store = store
-        self.reused = 0
+        self.reused: set[Trial] = set()
         self.n = len(self.clients)
         self.replicates = game.replicates
         self.seeds = game.seeds if isinstance(game, Reseeded) else 1
@@ -84,9 +84,9 @@ class RestrictedGame:
             lacks = lacking(self.game, stored)
             incomplete |= {(mask, seed): outcome for mask, outcome in lacks.items()}
             left += [(mask, seed) for mask in masks if mask not in stored or mask in lacks]
-            self.reused += len(stored) - len(lacks)
             for mask, outcome in stored.items():
                 if mask not in lacks:
+                    self.reused.add(restricted[mask, seed])
                     yield restricted[mask, seed], outcome
         for (mask, seed), outcome in evaluate_trials(self.game, left):
             if (mask, seed) in incomplete:

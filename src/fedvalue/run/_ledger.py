@@ -16,6 +16,7 @@ from fedvalue.errors import StoreError, UtilityError
 from fedvalue.games import (
     Game,
     Grounded,
+    RestrictedGame,
     Staged,
     TableGame,
     completed,
@@ -137,7 +138,7 @@ class Ledger:
                 if math.isfinite(utility):
                     found.setdefault(mask, []).append(utility)
         repeated = [
-            np.var(seen, ddof=1) for mask, seen in found.items() if len(seen) > 1 and not self._is_empty(mask)
+            np.var(seen, ddof=1) for mask, seen in found.items() if len(seen) > 1 and not self.is_empty(mask)
         ]
         variance = float(np.mean(repeated)) if repeated else None
         return {
@@ -182,7 +183,7 @@ class Ledger:
         if self.table is not None:
             return None
         complete = set(self.known[0]).intersection(*self._replicates[1:])
-        masks = [mask for mask in complete if not self._is_empty(mask)]
+        masks = [mask for mask in complete if not self.is_empty(mask)]
         if not masks:
             return None
         utilities = self.utilities(masks)
@@ -194,7 +195,7 @@ class Ledger:
         repeated = [
             mask
             for mask in self.known[0]
-            if all(mask in known for known in self._replicates) and not self._is_empty(mask)
+            if all(mask in known for known in self._replicates) and not self.is_empty(mask)
         ]
         if len(self._replicates) < 2 or not repeated:
             return None
@@ -282,14 +283,15 @@ class Ledger:
                 if trial in incomplete:
                     outcome = completed(self.game, mask, incomplete[trial], outcome)
                 self._remember(trial, outcome)
-                self.fresh[seed].add(mask)
+                if not (reused := self._was_read(trial)):
+                    self.fresh[seed].add(mask)
                 unwritten.append((trial, outcome))
                 waited = time.monotonic() - written
                 due = outcome.seconds >= _DEAR_SECONDS or waited >= _COMMIT_SECONDS
                 if self.store is not None and due and waited >= _CHECKED_EVERY * self.check_seconds:
                     self._write(unwritten)
                     unwritten, written = [], time.monotonic()
-                self._tell(trial, outcome, total, reused=False)
+                self._tell(trial, outcome, total, reused=reused)
         finally:  # also when a coalition fails or the user interrupts: nothing finished is lost
             try:
                 if self.store is not None and unwritten:
@@ -328,7 +330,11 @@ class Ledger:
             self.told[mask, seed] = told
         self.took[mask] = self.took.get(mask, 0.0) + outcome.seconds
 
-    def _is_empty(self, mask: int) -> bool:
+    def _was_read(self, trial: Trial) -> bool:
+        """Whether it came from the store of the whole game, which a restricted game looks into by itself."""
+        return isinstance(self.game, RestrictedGame) and trial in self.game.reused
+
+    def is_empty(self, mask: int) -> bool:
         """Whether the utility follows from a rule and not from a training: it has no noise."""
         return self.grounded is not None and self.grounded.is_empty(mask)
 

@@ -249,7 +249,8 @@ def _noise(trials: Collection[Trial], ledger: Ledger) -> float | None:
     """Standard deviation of a single training, pooled over the coalitions that were trained with several seeds."""
     found: dict[int, list[float]] = {}
     for mask, seed in trials:
-        found.setdefault(mask, []).append(ledger.known[seed][mask])
+        if not ledger.is_empty(mask):
+            found.setdefault(mask, []).append(ledger.known[seed][mask])
     repeated = [utilities for utilities in found.values() if len(utilities) > 1]
     spread = sum(float(np.var(utilities)) * len(utilities) for utilities in repeated)
     freedom = sum(len(utilities) - 1 for utilities in repeated)

@@ -7,7 +7,6 @@ integers end at 64 bits and consortia do not.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from fedvalue.outcome import Outcome
 from fedvalue.store import _added, _claims, _told
 from fedvalue.store._closing import close_file, lacks_log
 from fedvalue.store._file import LOCK_SECONDS, enter_log_mode, log_of, open_file
+from fedvalue.store._games import description_of, signed
 from fedvalue.store._merge import MergeReport, merge_attached
 from fedvalue.store._names import default_names, other_names
 from fedvalue.store._rows import as_object, checked, outcome_of, row_of
@@ -37,7 +37,7 @@ from fedvalue.store._schema import (
     upgrade,
     version_of,
 )
-from fedvalue.store._verify import game_problem, problems, row_columns
+from fedvalue.store._verify import problems, row_columns
 
 __all__ = ["StoredGame", "UtilityStore"]
 
@@ -120,17 +120,18 @@ class UtilityStore:
         Clients that had no names get those of the description; a game with other names than before is refused.
         """
         given = dict(description or {})
-        row = (game_id, n, json.dumps(given, sort_keys=True), _now())
+        row = (game_id, n, signed(game_id, n, given), _now())
         with self._explained("write"), self._writing():
             self._db.execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?)", row)
-            found = self._db.execute("SELECT description FROM games WHERE game_id=?", (game_id,)).fetchone()
-            known = as_object(found[0]).get("names")
+            query = "SELECT game_id, n, description FROM games WHERE game_id=?"
+            described = description_of(*self._db.execute(query, (game_id,)).fetchone())
+            known = described.get("names")
             names = [str(name) for name in given.get("names") or ()]
             refusal = other_names(game_id, n, known, names)
             if refusal is not None:
                 raise refusal
             if known in (None, default_names(n)) and names not in ([], known):
-                self._describe(game_id, {**as_object(found[0]), "names": names})
+                self._describe(game_id, n, {**described, "names": names})
 
     def rename(self, game: str, names: Sequence[str]) -> StoredGame:
         """Gives the clients of a game other names, in the same order; the outcomes stay as they are."""
@@ -139,11 +140,11 @@ class UtilityStore:
         if isinstance(names, str) or len(given) != stored.n or len(set(given)) != stored.n:
             raise InputError(f"names must hold {stored.n} different names. Got {given[:12]}.")
         with self._explained("write"), self._writing():
-            self._describe(stored.id, {**stored.description, "names": given})
+            self._describe(stored.id, stored.n, {**stored.description, "names": given})
         return self.game(stored.id)
 
-    def _describe(self, game_id: str, description: Mapping[str, Any]) -> None:
-        text = json.dumps(dict(description), sort_keys=True)
+    def _describe(self, game_id: str, n: int, description: Mapping[str, Any]) -> None:
+        text = signed(game_id, n, description)
         self._db.execute("UPDATE games SET description=? WHERE game_id=?", (text, game_id))
 
     def read(
@@ -207,9 +208,8 @@ class UtilityStore:
         with self._explained("read"):
             found = []
             for id_, n, coalitions, outcomes, created, text in self._db.execute(query):
-                if wrong := game_problem(n, text):
-                    raise ValueError(f"{id_}: {wrong}")
-                found.append(StoredGame(id_, n, coalitions, outcomes, created, as_object(text)))
+                description = description_of(id_, n, text)
+                found.append(StoredGame(id_, n, coalitions, outcomes, created, description))
             return found
 
     def game(self, prefix: str) -> StoredGame:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from fedvalue.store import _added, _told
 from fedvalue.store._file import log_of
-from fedvalue.store._rows import COLUMNS, UNSIGNED, as_object, row_problem
+from fedvalue.store._games import description_of
+from fedvalue.store._rows import COLUMNS, UNSIGNED, row_problem
 from fedvalue.store._schema import is_signed, schema_problems
 
-__all__ = ["game_problem", "problems", "row_columns"]
+__all__ = ["problems", "row_columns"]
 
 
 def row_columns(db: sqlite3.Connection) -> str:
@@ -34,8 +35,10 @@ def problems(db: sqlite3.Connection, path: Path, without_log: bool) -> Iterator[
         sizes = {}
         for game_id, n, description in db.execute("SELECT game_id, n, description FROM games"):
             sizes[game_id] = n if isinstance(n, int) else 0
-            if wrong := game_problem(n, description):
-                yield f"{game_id}: {wrong}"
+            try:
+                description_of(game_id, n, description)
+            except ValueError as error:
+                yield str(error)
         for row in db.execute(f"SELECT {row_columns(db)} FROM outcomes"):
             registered = row[0] in sizes
             wrong = row_problem(row, sizes[row[0]]) if registered else "its game is not registered"
@@ -45,14 +48,3 @@ def problems(db: sqlite3.Connection, path: Path, without_log: bool) -> Iterator[
         yield from _told.problems(db)
     except sqlite3.Error as error:  # the rest cannot be read, which is a finding, not a failure
         yield f"SQLite: {error}"
-
-
-def game_problem(n: object, description: str) -> str | None:
-    """What is wrong with the entry of a game."""
-    if not isinstance(n, int) or not 1 <= n <= 1_000_000:
-        return f"its number of clients cannot be. Got {n!r}"
-    try:
-        as_object(description)
-    except (ValueError, RecursionError):
-        return "its description cannot be read"
-    return None

@@ -112,8 +112,8 @@ def train_trials(
 
     `claim` is asked by a trainer that does so, and otherwise before each seed.
     """
-    if isinstance(trainer, Reseeding) and any(seed for _, seed in trials):
-        yield from trainer.train_trials(scenario, learner, training, trials, claim)
+    if is_meant(trainer, "train_trials", "train") and any(seed for _, seed in trials):
+        yield from cast(Reseeding, trainer).train_trials(scenario, learner, training, trials, claim)
         return
     for seed, masks in by_seed(trials).items():
         rules, claim_masks = training.replicate(seed), of_seed(claim, seed)
@@ -124,6 +124,23 @@ def train_trials(
         )
         for mask, outcome in found:
             yield (mask, seed), outcome
+
+
+def is_meant(thing: object, several: str, plain: str) -> bool:
+    """Whether something has the method for `several` seeds, and no newer `plain` one: who overrides that alone means all.
+
+    >>> class Base:
+    ...     def train(self): ...
+    ...     def train_trials(self): ...
+    >>> is_meant(Base(), "train_trials", "train")
+    True
+    >>> class Watched(Base):
+    ...     def train(self): ...
+    >>> is_meant(Watched(), "train_trials", "train")
+    False
+    """
+    places = [getattr(thing, "__dict__", {}), *(vars(kind) for kind in type(thing).__mro__)]
+    return next((name for place in places for name in (several, plain) if name in place), plain) == several
 
 
 def of_seed(claim: ClaimTrials, seed: int) -> Claim:

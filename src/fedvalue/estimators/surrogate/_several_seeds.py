@@ -128,7 +128,10 @@ class SeveralSeeds:
         def linear(utilities: Array) -> Array:
             return shapley_values(self.n, utilities[tables].mean(0))
 
-        return _estimate(np.mean(values, axis=0), covariance, covariance, linear)
+        estimate = _estimate(np.mean(values, axis=0), covariance, covariance, linear)
+        return replace(
+            estimate, dof=np.full(self.n, len(seeds) - 1.0)
+        )  # nothing but the seeds tells their luck
 
     def best_additions(
         self, prior: Prior, candidates: Sequence[Trial], count: int

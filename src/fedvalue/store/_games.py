@@ -1,0 +1,38 @@
+"""The entry of a game in a store: how many clients it has, and a description for people that is signed as rows are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fedvalue.store._rows import as_object, checksum
+
+__all__ = ["description_of", "signed"]
+
+_CHECKSUM = "checksum"
+_MOST_CLIENTS = 1_000_000
+
+
+def signed(game_id: str, n: int, description: Mapping[str, Any]) -> str:
+    """A description as the store keeps it."""
+    text = json.dumps(dict(description), sort_keys=True)
+    return json.dumps({**json.loads(text), _CHECKSUM: checksum([game_id, n, text])}, sort_keys=True)
+
+
+def description_of(game_id: str, n: object, text: str) -> dict[str, Any]:
+    """The description in an entry; a damaged or altered one is a ValueError. Those of earlier releases are not signed.
+
+    >>> description_of("g", 2, signed("g", 2, {"names": ["a", "b"]}))
+    {'names': ['a', 'b']}
+    """
+    if not isinstance(n, int) or not 1 <= n <= _MOST_CLIENTS:
+        raise ValueError(f"{game_id}: its number of clients cannot be. Got {n!r}")
+    try:
+        description = as_object(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{game_id}: its description cannot be read") from error
+    given = description.pop(_CHECKSUM, None)
+    if given not in (None, checksum([game_id, n, json.dumps(description, sort_keys=True)])):
+        raise ValueError(f"{game_id}: its entry was altered after it was stored: its checksum does not fit")
+    return description
