@@ -64,7 +64,9 @@ def value_foreign(
     """Trains coalitions by the usual train messages, one model in each, and values the nodes.
 
     `initial` is the model to start from (a state_dict, or named arrays), `config` what train messages carry.
-    Such an app is told no seed, so every coalition is trained once. `evaluate` measures named arrays on the server: {"accuracy": …}; without it the app's own evaluate function
+    Such an app is told no seed, so every coalition is trained once.
+
+    `evaluate` measures named arrays on the server: {"accuracy": …}; without it the app's own evaluate function
     does at every node, weighted by its num-examples, `metrics` being its names of "accuracy" and "loss". `key`
     names the game in the store: change it when the app or its data change. When nodes stay away, `missing` is
     "refuse" or "use-known", to value the others. `empty` is v(∅): what `initial` reaches, or a number. The folder `out` gets the values, a report, the record of the run
