@@ -101,7 +101,7 @@ def unknown(values: Values) -> dict[str, str]:
         why["coalitions"] = f"{values.method} has no valid standard error at this budget"
     if "training" in missing and values.random:
         why["training"] = (
-            "all trainings had the same seed"
+            "no coalition was trained with another seed"
             if values.replicates == 1
             else f"{values.method} has it only in the mean of {values.replicates} replicates"
         )

@@ -109,7 +109,7 @@ class ForeignApp:
     """
 
     averages = True
-    deterministic = True  # its messages hold no seed, and what came back is not asked for again
+    draws = True  # by itself: messages hold no seed, and what came back is not asked for again
 
     initial: Mapping[str, NDArray[Any]]
     key: str

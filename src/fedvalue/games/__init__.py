@@ -8,6 +8,7 @@ from fedvalue.games._base import (
     Judged,
     Measured,
     Priced,
+    Random,
     Recognised,
     Reseeded,
     Sharing,
@@ -17,6 +18,7 @@ from fedvalue.games._base import (
     Traceable,
     client_names,
     evaluate_trials,
+    is_random,
     takes_claims_of,
 )
 from fedvalue.games._empty import EmptyLike
@@ -40,6 +42,7 @@ __all__ = [
     "Judged",
     "Measured",
     "Priced",
+    "Random",
     "Recognised",
     "Reseeded",
     "RestrictedGame",
@@ -53,6 +56,7 @@ __all__ = [
     "client_names",
     "completed",
     "evaluate_trials",
+    "is_random",
     "lacking",
     "lacks_metric",
     "read_table",

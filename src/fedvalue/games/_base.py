@@ -27,6 +27,7 @@ __all__ = [
     "Judged",
     "Measured",
     "Priced",
+    "Random",
     "Recognised",
     "Reseeded",
     "Sharing",
@@ -36,6 +37,7 @@ __all__ = [
     "Traceable",
     "client_names",
     "evaluate_trials",
+    "is_random",
     "takes_claims_of",
 ]
 
@@ -100,6 +102,14 @@ class Certain(Protocol):
     def idle(self) -> tuple[int, ...]: ...
     @property
     def alike(self) -> tuple[tuple[int, ...], ...]: ...
+
+
+@runtime_checkable
+class Random(Protocol):
+    """A game that knows whether evaluating a coalition again would give something else."""
+
+    @property
+    def random(self) -> bool: ...
 
 
 @runtime_checkable
@@ -217,6 +227,13 @@ def evaluate_trials(
         )
         for mask, outcome in found:
             yield (mask, seed), outcome
+
+
+def is_random(game: Game) -> bool:
+    """Whether utilities would be others, were they evaluated again."""
+    if isinstance(game, Random):
+        return game.random
+    return game.replicates > 1 or (isinstance(game, Reseeded) and game.seeds != 1)
 
 
 def client_names(n: int, names: Sequence[str] | None) -> tuple[str, ...]:

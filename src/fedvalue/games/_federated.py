@@ -28,9 +28,9 @@ from fedvalue.trainers import (
     with_seed,
 )
 from fedvalue.training import (
-    Deterministic,
     Doubtful,
     Learner,
+    Seedless,
     StartingLearner,
     Trace,
     TraceGames,
@@ -107,8 +107,12 @@ class FederatedGame:
     def seeds(self) -> int | None:
         """Trainings can be repeated with any number of seeds, unless that changes nothing or utilities are means over
         replicates anyway."""
-        draws = not (isinstance(self.learner, Deterministic) and self.learner.deterministic)
-        return None if self.replicates == 1 and draws else 1
+        return None if self.replicates == 1 and not isinstance(self.learner, Seedless) else 1
+
+    @property
+    def random(self) -> bool:
+        """Whether another training of a coalition would give another model."""
+        return not isinstance(self.learner, Seedless) or self.learner.draws
 
     @property
     def test_rows(self) -> int:

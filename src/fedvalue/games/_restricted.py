@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fedvalue.coalitions import Trial, by_seed, members
-from fedvalue.games._base import Game, Grounded, Judged, Measured, Reseeded, Staged, evaluate_trials
+from fedvalue.games._base import (
+    Game,
+    Grounded,
+    Judged,
+    Measured,
+    Reseeded,
+    Staged,
+    evaluate_trials,
+    is_random,
+)
 from fedvalue.games._lacking import completed, lacking
 from fedvalue.outcome import UTILITY, Outcome
 from fedvalue.store import Store, register
@@ -30,6 +39,7 @@ class RestrictedGame:
         self.n = len(self.clients)
         self.replicates = game.replicates
         self.seeds = game.seeds if isinstance(game, Reseeded) else 1
+        self.random = is_random(game)
         self.names = tuple(game.names[i] for i in self.clients)
         self.whole_id = game.id
         # Its coalitions are numbered otherwise: to a store of its own it is another game.

@@ -54,7 +54,7 @@ class LeastSquares:
 
     averages = False
     rules = ("rounds",)
-    deterministic = True
+    draws = False
     own_metrics: Mapping[str, Metric] = {}
 
     def __init__(self, name: str = "least-squares", *, ridge: float = 1e-9) -> None:

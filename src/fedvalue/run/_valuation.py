@@ -35,6 +35,7 @@ from fedvalue.games import (
     Tested,
     Traceable,
     as_game,
+    is_random,
 )
 from fedvalue.outcome import UTILITY
 from fedvalue.run._certain import conditioned
@@ -240,7 +241,7 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         # Exact values are those of the first seed; the others only show by how much it is luck.
         seeds=1 if asked.exact_of_one_seed else len({seed for _, seed in asked.trials}) or 1,
         parts=estimate.parts,
-        random=game.replicates > 1 or (isinstance(game, Reseeded) and game.seeds != 1),
+        random=is_random(game),
         test_rows=test_rows or (game.test_rows if isinstance(game, Tested) else None),
     )
 

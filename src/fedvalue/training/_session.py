@@ -14,13 +14,13 @@ from fedvalue.training._rules import Training
 
 __all__ = [
     "AveragingSession",
-    "Deterministic",
     "Doubtful",
     "Drawing",
     "Guessing",
     "Learner",
     "Reseeding",
     "Ruled",
+    "Seedless",
     "Session",
     "Stack",
     "StartingLearner",
@@ -157,10 +157,10 @@ class Ruled(Protocol):
 
 
 @runtime_checkable
-class Deterministic(Protocol):
-    """A learner that may say that it draws nothing: then trainings with any seed are the same."""
+class Seedless(Protocol):
+    """A learner on which the seed has no effect. `draws`: whether it draws random numbers all the same, of its own."""
 
-    deterministic: bool
+    draws: bool
 
 
 @runtime_checkable
