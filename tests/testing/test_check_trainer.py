@@ -180,3 +180,30 @@ def test_what_does_not_average_has_no_trace() -> None:
     check_trainer(Mine, model=Sums())
     with pytest.raises(ConformanceError, match="there is no trace of a learner that does not average"):
         check_trainer(Eager, model=Sums())
+
+
+class FirstSeed(LocalTrainer):
+    """Trains all seeds in one go, as if they were the first one."""
+
+    def train_trials(self, scenario, learner, training, trials, claim=list):  # type: ignore[no-untyped-def]
+        seed_of = {}
+        for mask, seed in dict.fromkeys(trials):
+            seed_of.setdefault((mask, 0), []).append((mask, seed))
+        for trial, outcome in super().train_trials(scenario, learner, training, list(seed_of)):
+            for same in seed_of[trial]:
+                yield same, outcome
+
+
+class LosesASeed(LocalTrainer):
+    def train_trials(self, scenario, learner, training, trials, claim=list):  # type: ignore[no-untyped-def]
+        kept = [trial for trial in trials if trial[1] < 2]
+        yield from super().train_trials(scenario, learner, training, kept, claim)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "rule"),
+    [(FirstSeed, "that of training.replicate"), (LosesASeed, "every trial comes exactly once")],
+)
+def test_several_seeds_in_one_go(trainer: Any, rule: str) -> None:
+    with pytest.raises(ConformanceError, match=rule):
+        check_trainer(trainer, model="linear")

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 from fedvalue.coalitions import full_mask, members
 from fedvalue.errors import InputError
@@ -16,7 +16,7 @@ from fedvalue.outcome import Outcome, of_model
 from fedvalue.scenarios import Scenario
 from fedvalue.testing._crowd import RULES, crowd
 from fedvalue.testing._examiner import Examiner, are_close
-from fedvalue.trainers import Closing, Trainer
+from fedvalue.trainers import Closing, Reseeding, Trainer, is_meant
 from fedvalue.training import Learner, Session, Training, canonical_masks, data_weights
 
 __all__ = ["check_trainer"]
@@ -194,6 +194,26 @@ def _seeds(suite: _Suite) -> None:
     suite.as_reference(outcomes, "the rules of each call are kept to", f"seed={other.seed}", reference)
 
 
+def _several_seeds(suite: _Suite) -> None:
+    """Trials of several seeds in one go, for trainers that can: each as with its seed alone, and each once."""
+    trials = [(7, 0), (3, 1), (7, 1), (0, 0), (6, 2)]
+    with suite.trainer() as trainer:
+        if not is_meant(trainer, "train_trials", "train"):
+            return
+        given = f"trials {trials}, pairs of a coalition and the number of a seed"
+        with suite.examiner.no_error("a trainer can train with several seeds", given):
+            rules = (suite.scenario, suite.learner, suite.training)
+            found = list(cast(Reseeding, trainer).train_trials(*rules, trials))
+    rule = "every trial comes exactly once"
+    suite.examiner.expect(
+        sorted(t for t, _ in found) == sorted(trials), rule, given, trials, [t for t, _ in found]
+    )
+    rule = "the seed with the number k is that of training.replicate(k)"
+    for (mask, number), outcome in found:
+        alone = _PlainLoop(suite.learner, suite.scenario, suite.training.replicate(number))
+        suite.as_reference({mask: outcome}, rule, f"seed number {number}", alone)
+
+
 def _two_readers(suite: _Suite) -> None:
     """Two readers of one trainer, under different rules: neither gets the other's models."""
     other = replace(suite.training, seed=suite.training.seed + 6)
@@ -258,6 +278,7 @@ _CHECKS = (
     _company,
     _memory,
     _seeds,
+    _several_seeds,
     _two_readers,
     _left_early,
 )
