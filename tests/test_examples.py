@@ -18,7 +18,9 @@ WORKED = (
     "own_csv_torch",
     "regression_r2",
 )  # the ones that the documentation promises to be short
-ROW = re.compile(r"^│ (?P<name>.+?) +│ +(?P<value>[+-][\d.]+) │ +– │ +(?P<share>[-\d.]+)% │", re.MULTILINE)
+ROW = re.compile(
+    r"^│ (?P<name>.+?) +│ +(?P<value>[+-][\d.]+) │ +(?:–|[\d.]+) │ +(?P<share>[-\d.]+)% │", re.MULTILINE
+)
 
 Table = dict[str, tuple[float, float]]
 

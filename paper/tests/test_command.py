@@ -377,7 +377,7 @@ def test_all_goes_on_where_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "femnist: Missing data" in found.stderr
     assert "Not reproduced: femnist." in found.stderr
     assert "Table I, Example 1" in found.stdout
-    assert "Fig. 3, Example 3" in found.stdout
+    assert "Fig. 5, Example 3" in found.stdout
 
 
 # All of them

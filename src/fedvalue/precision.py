@@ -20,6 +20,7 @@ _CALLED = {
     "training": "the luck of training",
     "test": "the luck of test rows",
 }
+_WEIGH_ROWS = ("exact", "exact-cc", "exact-perm", "surrogate", "surrogate-adaptive")
 _MOST = 1 << 40  # further trainings: more are not counted
 
 
@@ -106,7 +107,11 @@ def unknown(values: Values) -> dict[str, str]:
             else f"{values.method} has it only in the mean of {values.replicates} replicates"
         )
     if "test" in missing:
-        why["test"] = "these utilities do not say what single test rows gave"
+        why["test"] = (
+            "these utilities do not say what single test rows gave"
+            if values.test_rows is None or values.method in _WEIGH_ROWS
+            else f"{values.method} does not tell how its values follow from them"
+        )
     return why
 
 

@@ -190,6 +190,6 @@ def test_a_folder_of_another_rule_is_left_alone(tmp_path: Path) -> None:
         fv.run("digits", **small, empty="chance", out=tmp_path / "o")
     again = fv.run("digits", **small, empty="chance", out=tmp_path / "o", overwrite=True)
     assert again.values.cost is not None
-    assert again.values.cost.trained == 1  # v(∅) alone
+    assert again.values.cost.trained == 0  # v(∅) is measured anew, which is no training
     assert "guessing: 0.1000" in str(again)
     assert "--empty chance" in (tmp_path / "o/report.html").read_text()

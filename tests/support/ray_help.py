@@ -146,7 +146,9 @@ class Telling:
 
     def session(self, scenario: Scenario, training: Training, device: str, memory: int | None) -> Any:
         session: Any = self.inner.session(scenario, training, device, memory)
-        evaluate = session.evaluate
+        outcomes = session.outcomes
         told = {"threads": float(torch.get_num_threads()), "memory": float(memory or 0)}
-        session.evaluate = lambda stack: [{**found, **told} for found in evaluate(stack)]
+        session.outcomes = lambda stack: [
+            found._replace(metrics={**found.metrics, **told}) for found in outcomes(stack)
+        ]
         return session

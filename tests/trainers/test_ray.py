@@ -43,7 +43,8 @@ from fedvalue.trainers.ray._cluster import tasks_on
 from fedvalue.trainers.ray._task import FATAL, MEMORY, RAISED, TaskRules, train_chunk
 from fedvalue.training import Training, passes_of
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+# Workers and commands know nothing of the tests, and measure as many untrained models as users have.
+pytestmark = pytest.mark.usefixtures("one_thread", "all_untrained_models")
 
 SIZES = (20, 30, 25, 15)
 EVERYONE = range(1 << len(SIZES))
@@ -424,8 +425,9 @@ class TestWorkers:
         here = FederatedGame(digits(SIZES), "mlp", QUICK, device="cpu")
         there = FederatedGame(digits(SIZES), "mlp", QUICK, trainer=two_workers)
         fv.value(here, "loo", store=store)
-        values = fv.value(there, "exact", store=store)
-        assert values.mean == pytest.approx(fv.value(here, "exact").mean, abs=1e-9)  # counts of test samples
+        values = fv.value(there, "exact", store=store, noise=False)
+        expected = fv.value(here, "exact", noise=False)
+        assert values.mean == pytest.approx(expected.mean, abs=1e-9)  # counts of test samples
         backends = [outcome.backend for outcome in stored(store, here).values()]
         assert sorted(backends) == ["local"] * 5 + ["ray"] * 11
 
@@ -445,7 +447,7 @@ class TestWorkers:
     def test_threads_and_memory_of_a_task(self, two_workers: RayTrainer) -> None:
         for cpus, memory in ((1, 10**7), (2, None)):
             trainer = RayTrainer(workers=1, cpus_per_task=cpus, memory=memory)
-            (metrics,) = outcomes(trainer, line(), Telling(), QUICK, [3]).values()
+            (metrics,) = outcomes(trainer, line(), Telling(), Training(rounds=2), [3]).values()
             assert metrics["threads"] == cpus
             assert metrics["memory"] == memory or (memory is None and metrics["memory"] > 10**6)
 
@@ -484,10 +486,10 @@ class TestWorkers:
         with pytest.warns(
             FedvalueWarning, match=r"A worker died .WorkerCrashedError.: \d+ coalitions? of it"
         ):
-            values = fv.value(game, "exact", store=tmp_path / "store.db")
+            values = fv.value(game, "exact", store=tmp_path / "store.db", noise=False)
         assert (tmp_path / "killed").exists()
         here = FederatedGame(digits(SIZES), "mlp", QUICK, device="cpu")
-        assert values.mean == pytest.approx(fv.value(here, "exact").mean, abs=1e-9)
+        assert values.mean == pytest.approx(fv.value(here, "exact", noise=False).mean, abs=1e-9)
         assert len(stored(tmp_path / "store.db", game)) == 16
         assert trained_rows(log) == sum(mask.bit_count() for mask in EVERYONE)
 
@@ -586,7 +588,7 @@ from fedvalue.trainers.ray import RayTrainer
 RayTrainer.__init__.__kwdefaults__["checkpoint"] = 0.5
 main()
 """
-RUN = ("--clients", "8", "--samples", "40", "--rounds", "4", "--epochs", "4", "--exact")
+RUN = ("--clients", "8", "--samples", "40", "--rounds", "4", "--epochs", "4", "--exact", "--no-noise")
 MARK = "FEDVALUE_TEST_HOME"
 
 # A model that cannot be trained, which nobody notices before.
@@ -786,7 +788,8 @@ class TestProcesses:
         assert run.returncode == 0, said
         assert "Note: A worker died (WorkerCrashedError)" in said
         values = json.loads(printed)
-        assert values["mean"] == pytest.approx(fv.value(game, "exact").mean.tolist(), abs=1e-9)
+        expected = fv.value(game, "exact", noise=False)
+        assert values["mean"] == pytest.approx(expected.mean.tolist(), abs=1e-9)
         after = rows()
         assert len(after) == 256
         assert {mask: after[mask] for mask in before} == before

@@ -17,7 +17,7 @@ import fedvalue as fv
 from fedvalue.errors import UtilityError
 from fedvalue.games import FederatedGame
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("one_thread", "all_untrained_models"), pytest.mark.slow]
 
 Array = NDArray[Any]
 

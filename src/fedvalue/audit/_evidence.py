@@ -9,7 +9,7 @@ import numpy as np
 
 from fedvalue.audit._known import Known, Rows
 from fedvalue.audit._noise import without_one
-from fedvalue.audit._tests import together
+from fedvalue.audit._tests import quantile, together
 from fedvalue.coalitions import full_mask
 from fedvalue.values import Values
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "Finding",
+    "certain_copies",
+    "certain_zero",
     "compare_steps",
     "compare_swaps",
     "compare_without",
@@ -33,12 +35,13 @@ _GAP = 0.01  # of v(N) − v(∅): values that add up to something else by more 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two trained coalitions and their utilities."""
+    """Two trained coalitions and their utilities; of trainings with several seeds, that of both."""
 
     first: tuple[str, ...]
     first_utility: float
     second: tuple[str, ...]
     second_utility: float
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,29 @@ def compare_steps(case: Case, kind: str, i: int, p: float) -> Finding:
     return Finding(kind, (name,), said, _shown(case, without, with_i), len(change), p)
 
 
+def certain_zero(case: Case, i: int) -> Finding:
+    """A client without data, which needs no test; coalitions without it and with it where there are any."""
+    name = case.values.names[i]
+    without, with_i = case.known.steps(i)
+    said = f"{name} adds nothing: it has no data, so its value is 0 for certain, whatever the seed."
+    return Finding("no contribution", (name,), said, _shown(case, without, with_i), len(without), None)
+
+
+def certain_copies(case: Case, group: tuple[int, ...]) -> Finding:
+    """Clients with the same data, which need no test; coalitions with another in its place where there are any."""
+    known, names = case.known, tuple(case.values.names[i] for i in group)
+    left, right = _swapped(known, group)
+    said = (
+        f"{_listed(names)} are interchangeable: they have the same data, so their value is the same for certain, "
+        f"{case.values.mean[group[0]]:+.4f} each."
+    )
+    return Finding("interchangeable", names, said, _shown(case, left, right), len(left), None)
+
+
 def compare_swaps(case: Case, group: tuple[int, ...], p: float) -> Finding:
     """Copies: coalitions with one of them and with another in its place, and two of them alone."""
     known, names = case.known, tuple(case.values.names[i] for i in group)
-    rows = [known.swaps(i, j) for i in group for j in group if i < j]
-    left, right = (np.concatenate([pair[k] for pair in rows]) for k in (0, 1))
+    left, right = _swapped(known, group)
     i, j = group[:2]
     gains = together(known, i, j)
     assert gains is not None
@@ -149,7 +170,7 @@ def gap(values: Values, known: Known) -> list[Finding]:
 def suspected(values: Values) -> list[Finding]:
     """What was noticed about the data itself, before anything was trained."""
     return [
-        Finding("suspicious data", (), f"{text[:1].upper()}{text[1:]}", (), 0, None)
+        Finding("suspicious data", (), text, (), 0, None)  # begins with the name of a client, as it is
         for text in values.suspicious
     ]
 
@@ -162,14 +183,14 @@ def learned(values: Values) -> list[Finding]:
 
 
 def _interval(case: Case, i: int) -> str:
-    _, error, _ = case.worth.of(np.eye(case.known.n)[i])
+    _, error, dof = case.worth.of(np.eye(case.known.n)[i])
     if error is None:
         return ""
     if case.worth.runs is not None:
         return f" (standard error {error:.4f} between replicates)"
     if case.worth.bound:
         return f" (training noise moves it by {error:.4f} at most, judged by how clients differ)"
-    return f" ± {1.96 * error:.4f} (95%)"
+    return f" ± {quantile(dof) * error:.4f} (95%)"
 
 
 def _shown(case: Case, first: Rows, second: Rows) -> tuple[Comparison, ...]:
@@ -181,10 +202,18 @@ def _shown(case: Case, first: Rows, second: Rows) -> tuple[Comparison, ...]:
     return tuple(_comparison(case, int(first[k]), int(second[k])) for k in picked)
 
 
+def _swapped(known: Known, group: tuple[int, ...]) -> tuple[Rows, Rows]:
+    """Rows of all known pairs with one client of a group and another of it in its place."""
+    rows = [known.swaps(i, j) for i in group for j in group if i < j]
+    left, right = (np.concatenate([pair[k] for pair in rows]) for k in (0, 1))
+    return left, right
+
+
 def _comparison(case: Case, first: int, second: int) -> Comparison:
     known, names = case.known, case.values.names
     of = [tuple(names[i] for i in np.flatnonzero(known.inside[row])) for row in (first, second)]
-    return Comparison(of[0], float(known.mean[first]), of[1], float(known.mean[second]))
+    seed = int(known.seeds[first]) if known.seeds.any() else None
+    return Comparison(of[0], float(known.mean[first]), of[1], float(known.mean[second]), seed)
 
 
 def _without(values: Values) -> str:

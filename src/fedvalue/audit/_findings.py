@@ -11,6 +11,8 @@ import numpy as np
 from fedvalue.audit._evidence import (
     Comparison,
     Finding,
+    certain_copies,
+    certain_zero,
     compare_steps,
     compare_swaps,
     compare_without,
@@ -40,17 +42,22 @@ Chances: TypeAlias = "dict[tuple[int, ...], float]"
 
 MARGIN = 0.10  # of an equal split: worth less than this is worth as good as nothing
 MOST_FOR_PAIRS = 150  # clients: beyond, pairs are too many to look at
+_CERTAIN = 1e-12  # of the largest variance or value: less is floating-point arithmetic
 
 
 @dataclass(frozen=True)
 class Case:
-    """Everything that the tests look at."""
+    """Everything that the tests look at, and what needs no test: `idle` clients, whose value is 0 for certain, and groups
+    that are `alike`, whose values are equal for certain.
+    """
 
     values: Values
     known: Known
     steps: list[Counts]
     pairs: dict[tuple[int, int], Counts]
     worth: Worth
+    idle: frozenset[int] = frozenset()
+    alike: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
     def of(cls, values: Values, known: Known) -> Case:
@@ -60,7 +67,28 @@ class Case:
         null = {i for i, counts in enumerate(steps) if _always(counts)}
         alike = _groups([pair for pair, counts in pairs.items() if _always(counts) and not null & set(pair)])
         distinct = set(range(known.n)) - null - {i for group in alike for i in group[1:]}
-        return cls(values, known, steps, pairs, _worth(values, known, distinct))
+        return cls(values, known, steps, pairs, _worth(values, known, distinct), *_certain(values))
+
+    def is_certain(self, i: int, j: int) -> bool:
+        """Whether two clients need no test: they are alike, or one of them is idle."""
+        return bool(self.idle & {i, j}) or any({i, j} <= set(group) for group in self.alike)
+
+
+def _certain(values: Values) -> tuple[frozenset[int], tuple[tuple[int, ...], ...]]:
+    """Clients without data and clients with the same data: estimates know of them, and have no error there.
+
+    Exact values are not looked at: they may be equal by the table alone, and the tests of outcomes tell that apart.
+    """
+    covariance = values.covariance
+    if covariance is None or values.guarantee == "exact" or not (np.diag(covariance) > 0).any():
+        return frozenset(), ()
+    variance, size = np.diag(covariance), _CERTAIN * float(np.abs(values.mean).max())
+    little = _CERTAIN * float(variance.max())
+    idle = frozenset(np.flatnonzero((variance <= little) & (np.abs(values.mean) <= size)).tolist())
+    apart = variance[:, None] + variance[None, :] - 2 * covariance
+    equal = (apart <= little) & (np.abs(values.mean[:, None] - values.mean[None, :]) <= size)
+    pairs = [(i, j) for i, j in np.argwhere(np.triu(equal, 1)).tolist() if not idle & {i, j}]
+    return idle, tuple(_groups(pairs))
 
 
 def _always(counts: Counts) -> bool:
@@ -96,7 +124,7 @@ def find(case: Case, level: float) -> tuple[tuple[Finding, ...], dict[str, int]]
         adjusted = [min(1.0, p / part) for p in holm(list(chances.values()), len(chances))]
         accepted[kind] = {who: p for who, p in zip(chances, adjusted, strict=True) if p <= level}
         if kind == "no contribution":
-            null = frozenset(who[0] for who in accepted[kind])
+            null = case.idle | {who[0] for who in accepted[kind]}
     found = (
         *learned(case.values),
         *suspected(case.values),
@@ -110,6 +138,8 @@ def _no_contribution(case: Case, null: frozenset[int]) -> Chances:
     known, total, units = case.known, _total(case.steps), np.eye(case.known.n)
     found: Chances = {}
     for i, counts in enumerate(case.steps):
+        if i in case.idle:
+            continue
         unit = units[i]
         by_chance = chance_of_ties(counts, total, known.prints is not None)
         if by_chance < 1:
@@ -126,6 +156,8 @@ def _interchangeable(case: Case, null: frozenset[int]) -> Chances:
     known, total = case.known, _total(list(case.pairs.values()))
     found: Chances = {}
     for (i, j), counts in case.pairs.items():
+        if case.is_certain(i, j):
+            continue
         found[i, j] = 1.0
         gains = together(known, i, j)
         # Two clients that change nothing are interchangeable, too, but no copies of each other.
@@ -182,9 +214,11 @@ _KINDS: dict[str, tuple[Callable[[Case, frozenset[int]], Chances], float]] = {
 
 
 def _described(case: Case, accepted: dict[str, Chances]) -> list[Finding]:
-    found = [
+    found = [certain_zero(case, i) for i in sorted(case.idle)]
+    found += [
         compare_steps(case, "no contribution", who[0], p) for who, p in accepted["no contribution"].items()
     ]
+    found += [certain_copies(case, group) for group in case.alike]
     pairs = accepted["interchangeable"]
     for group in _groups(list(pairs)):
         inside = [p for pair, p in pairs.items() if set(pair) <= set(group)]

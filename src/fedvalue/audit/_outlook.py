@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue._text import plural
 from fedvalue.audit._noise import single_noise
-from fedvalue.audit._tests import together
+from fedvalue.audit._tests import quantile, together
 from fedvalue.values import Values
 
 if TYPE_CHECKING:
     from fedvalue.audit._findings import Case
 
 __all__ = ["noise_statement", "not_assessed", "outlook", "ranking"]
-
-_QUANTILE = 1.959963984540054
 
 
 def ranking(case: Case) -> str:
@@ -28,13 +27,15 @@ def ranking(case: Case) -> str:
         return f"It is unknown whether the ranking is real: {why}."
     differences, errors = (of[np.triu_indices(n, 1)] for of in worth.differences())
     rounding = 1e-9 * case.known.spread
+    reach = quantile(np.minimum(worth.dof[:, None], worth.dof[None, :])[np.triu_indices(n, 1)])
     same = int((np.abs(differences) <= rounding).sum())
-    apart = int((np.abs(differences) > np.maximum(_QUANTILE * errors, rounding)).sum())
+    apart = int((np.abs(differences) > np.maximum(reach * errors, rounding)).sum())
     pairs = n * (n - 1) // 2
     source = "training noise" if worth.runs is not None else "the uncertainty of the estimates"
     verdict = (
         "is real" if apart == pairs - same else "is partly real" if apart > 0.05 * pairs else "may be chance"
     )
+    verdict += _for_which(case)
     equal = f"; {same} {'has' if same == 1 else 'have'} the same value" if same else ""
     return (
         f"The ranking {verdict}: {apart} of {pairs} pairs of clients differ by more than {source} explains "
@@ -42,9 +43,19 @@ def ranking(case: Case) -> str:
     )
 
 
+def _for_which(case: Case) -> str:
+    """What a ranking holds for, where the luck of training is not in it."""
+    values = case.values
+    if not values.random or case.worth.runs is not None or values.errors["training"] is not None:
+        return ""
+    return " for this seed" if values.one_seed else " for these seeds"
+
+
 def noise_statement(case: Case) -> str:
     """Training noise, as far as it was measured."""
     single = single_noise(case.known)
+    if single is None and case.values.errors["training"] is not None:
+        return _noise_of_values(case.values)
     if single is None:
         if not case.values.random:
             return "Training noise was not measured."
@@ -62,8 +73,15 @@ def noise_statement(case: Case) -> str:
         "trainings of each coalition)."
     )
     if case.worth.runs is not None and case.worth.covariance is not None:
-        said += f" It moves a value by ±{_QUANTILE * float(np.sqrt(case.worth.covariance[0, 0])):.4f} (95%)."
+        said += f" It moves a value by ±{quantile(case.worth.dof[0]) * float(np.sqrt(case.worth.covariance[0, 0])):.4f} (95%)."
     return said
+
+
+def _noise_of_values(values: Values) -> str:
+    """Training noise that the run measured, where the trainings that are compared had one seed."""
+    further = f" with {plural(values.luck_trainings, 'training')}" if values.luck_trainings else ""
+    one = "" if values.noise is None else f" One training varies by {values.noise:.4f} (standard deviation)."
+    return f"Training noise was measured{further} of other seeds; its part of every value is in the interval.{one}"
 
 
 def outlook(values: Values, more: int | None) -> str:
@@ -88,7 +106,7 @@ def counted(values: Values) -> str:
         "training": "the luck of training",
         "test": "the luck of test rows",
     }
-    known = [parts[name] for name, error in values.errors.items() if error is not None]
+    known = [parts[name] for name, error in values.errors.items() if error is not None and error.any()]
     return f", which count {', '.join(known[:-1])}{' and ' if known[1:] else ''}{known[-1]}" if known else ""
 
 
@@ -112,14 +130,21 @@ def not_assessed(case: Case) -> tuple[str, ...]:
             f"Negative for these trainings: {', '.join(negative[:6])}. Whether training noise explains that is not "
             "known; run the method surrogate with several seeds."
         )
+    seed = " with the same seed" if case.values.seeds > 1 else ""
+    untested = sum(not pairs.any() for i, (_, pairs) in enumerate(case.steps) if i not in case.idle)
+    if untested:
+        said.append(
+            f"{untested} of {known.n} clients were not checked for contributing nothing: no two coalitions that differ only in "
+            f"the client were trained{seed}."
+        )
     if known.n > MOST_FOR_PAIRS:
         said.append(f"Pairs were not compared: more than {MOST_FOR_PAIRS} clients.")
     else:
-        unknown = sum(together(known, i, j) is None for i, j in case.pairs)
+        unknown = sum(together(known, i, j) is None for i, j in case.pairs if not case.is_certain(i, j))
         if unknown:
             said.append(
                 f"{unknown} of {len(case.pairs)} pairs were not checked for copies: the two together and each "
-                "alone were not all trained."
+                f"alone were not all trained{seed}."
             )
     if known.n > 1 and not can_depend(case):
         said.append(

@@ -25,6 +25,7 @@ __all__ = [
     "equivalent",
     "holm",
     "no_effect",
+    "quantile",
     "small_gain",
     "ties_of_pairs",
     "ties_of_steps",
@@ -112,6 +113,20 @@ def small_gain(gains: Gains, replicates: int) -> float:
     if gains.gain >= gains.usual / 2:
         return 1.0
     return _tail(gains.usual / 2 - gains.gain, gains.error, gains.dof)
+
+
+def quantile(dof: float | Array) -> Array:
+    """How many standard errors a 95% interval reaches to either side: Student's t, as in `Values.interval`.
+
+    >>> quantile(np.array([12.0, np.inf])).round(3).tolist()
+    [2.179, 1.96]
+    """
+    from scipy.special import ndtri, stdtrit
+
+    known = np.asarray(dof, dtype=np.float64)
+    finite = np.isfinite(known)
+    reach: Array = np.where(finite, stdtrit(np.where(finite, known, 1.0), 0.975), ndtri(0.975))
+    return reach
 
 
 def _tail(distance: float, error: float, dof: float) -> float:

@@ -31,11 +31,17 @@ def coalition_text(clients: Sequence[str], all_clients: int) -> str:
 
 
 def change_text(comparison: Comparison, all_clients: int) -> str:
-    """What makes the second coalition out of the first."""
+    """What makes the second coalition out of the first, and with which seed, where there were several.
+
+    >>> from fedvalue.audit import Comparison
+    >>> change_text(Comparison(("a",), 0.5, ("a", "b"), 0.6, seed=2), 5)
+    'with b (seed 2)'
+    """
     added = [name for name in comparison.second if name not in comparison.first]
     gone = [name for name in comparison.first if name not in comparison.second]
     text = f"with {coalition_text(added, all_clients)}"
-    return f"{text} instead of {coalition_text(gone, all_clients)}" if gone else text
+    text += f" instead of {coalition_text(gone, all_clients)}" if gone else ""
+    return text if comparison.seed is None else f"{text} (seed {comparison.seed})"
 
 
 def chance_text(finding: Finding) -> str:

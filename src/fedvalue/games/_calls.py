@@ -214,6 +214,10 @@ def _said(returned: object) -> Said | Failure:
         return Failure(
             f"a pair must be a finite number and a standard error of at least 0. Got {_shown(returned)}"
         )
+    if isinstance(returned, tuple):
+        return Failure(
+            f"a tuple is a number with its standard error. Return an array of NumPy for test rows. Got {_shown(returned)}"
+        )
     if isinstance(returned, list) and len(returned) == 2:
         return Failure(
             "a list of two may be two test rows or a number with its standard error. Return an array of NumPy for rows, "

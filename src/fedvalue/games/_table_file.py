@@ -41,10 +41,10 @@ def read_table(path: str | PathLike[str], array: str | None = None, negate: bool
         ) from error
     if table.dtype.kind not in "iuf":
         raise InputError(f"Utilities must be real numbers. {path} holds {table.dtype} values.")
-    if table.ndim != 1:
+    if table.ndim not in (1, 2):
         raise InputError(
-            f"{path} must hold a vector of 2**n utilities, indexed by bitmask. Got shape {table.shape}; a row for each seed "
-            "is for fv.TableGame in Python."
+            f"{path} must hold a vector of 2**n utilities, indexed by bitmask, or a matrix with such a row for each seed. "
+            f"Got shape {table.shape}."
         )
     table = table.astype(np.float64)
     return TableGame(-table if negate else table, names)
@@ -62,8 +62,13 @@ def _read_json(path: Path, array: str | None) -> tuple[Any, None]:
     if path.stat().st_size > _LARGEST_BYTES:
         raise InputError(f"{path} is too large for a table: {path.stat().st_size:,} bytes.")
     data = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(data, list) or not all(type(x) in (int, float) for x in data):
-        raise InputError(f"{path} must hold one list of 2**n numbers, indexed by bitmask.")
+    rows = data if isinstance(data, list) and data and all(isinstance(row, list) for row in data) else [data]
+    if not all(isinstance(row, list) and all(type(x) in (int, float) for x in row) for row in rows):
+        raise InputError(
+            f"{path} must hold one list of 2**n numbers, indexed by bitmask, or several, one for each seed."
+        )
+    if len(set(map(len, rows))) > 1:
+        raise InputError(f"The lists in {path} must be equally long, one number for each coalition.")
     return np.array(data, dtype=np.float64), None
 
 
@@ -105,7 +110,7 @@ def _shape(arrays: Any, name: str) -> tuple[int, ...] | None:
 
 
 def _is_table(shape: tuple[int, ...] | None) -> bool:
-    return shape is not None and len(shape) == 1 and shape[0] >= 2 and shape[0] & (shape[0] - 1) == 0
+    return shape is not None and len(shape) in (1, 2) and shape[-1] >= 2 and shape[-1] & (shape[-1] - 1) == 0
 
 
 def _listing(arrays: Any) -> str:

@@ -43,7 +43,10 @@ class Order:
 
 @dataclass(frozen=True)
 class Stability:
-    """`ranges` are shares per client, `orders` neighbours by rank; None where the method cannot tell."""
+    """`ranges` are shares per client, `orders` neighbours by rank; None where the method cannot tell.
+
+    `all_luck`: nothing is missing in them, neither the luck of training nor that of estimating.
+    """
 
     statement: str
     draws: int
@@ -52,6 +55,7 @@ class Stability:
     pays_nobody: float
     ranges: tuple[tuple[float, float], ...] | None
     orders: tuple[Order, ...] | None
+    all_luck: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; the ranges stand with the clients as money."""
@@ -92,17 +96,18 @@ def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability
     if not joint:
         said += " Errors of different clients are assumed to be independent, because this method does not say how they are related."
     gaps = unknown(values)
+    sure = not {"coalitions", "training"} & set(gaps)
     if gaps:
         said += f" Not in them, because not known: {' and '.join(_CALLED[name] for name in gaps)}."
     if nobody:
         said += f" In {nobody:.1%} of the draws the rule pays nobody; these are left out."
     if not paid.any():
-        return Stability(said, draws, _SEED, joint, nobody, None, orders)
+        return Stability(said, draws, _SEED, joint, nobody, None, orders, sure)
     shares = _split(weights[paid], takes_part[paid], least)
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
     ranges = tuple(zip(low.tolist(), high.tolist(), strict=True))
-    return Stability(said, draws, _SEED, joint, nobody, ranges, orders)
+    return Stability(said, draws, _SEED, joint, nobody, ranges, orders, sure)
 
 
 def _drawn(values: Values, draws: int) -> Array:

@@ -98,8 +98,9 @@ def doubtful_orders(payout: Payout, shown: Callable[[str], str] = one_line) -> l
             for order in close[:_LISTED]
         )
         lines.append(f"Orders in doubt (and how likely they are wrong): {chances}{_more(close)}.")
-    # Of exact values this would be no news, and training noise, which may well turn them, is not in it.
-    if len(close) + len(equal) < len(orders) and payout.guarantee != "exact":
+    # Of exact values this would be no news where training noise, which may well turn them, is not in it.
+    news = payout.guarantee != "exact" or payout.stability.all_luck
+    if len(close) + len(equal) < len(orders) and news:
         others = "Any other order" if lines else "The order"
         lines.append(f"{others} of two neighbours is wrong with a probability below {_CLOSE:.0%}.")
     return lines

@@ -44,7 +44,8 @@ def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: Histo
     """All that it takes to check or repeat the values."""
     rows = [("Game", values.game_id or "not named"), ("Method", values.method)]
     rows += [("Seed", str(values.seed))] if values.seed is not None else []
-    rows += [("Budget", plural(values.budget, "coalition"))] if values.budget is not None else []
+    counted = "training" if values.seeds > 1 or values.luck_trainings else "coalition"
+    rows += [("Budget", plural(values.budget, counted))] if values.budget is not None else []
     if values.known_before:
         needed = f"{plural(values.known_before, 'coalition')}; without them, the same run gives other values"
         rows.append(("Also used from the store", needed))

@@ -8,6 +8,7 @@ from math import floor, log10
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedvalue._text import count, duration, one_line, plural, shortened
 from fedvalue.audit import Audit, absent_text
@@ -158,12 +159,21 @@ def _worth(values: Values, ends: Ends | None) -> str:
         )
     if ends is None:
         return said if values.n == 1 else f"Of the {values.n:,} clients, {said}"
-    start = "no clients" if values.metric == UTILITY else values.empty_label
+    start = "no clients" if values.metric == UTILITY else _unbracketed(values.empty_label)
     who = "the one client" if values.n == 1 else f"all {values.n:,} clients"
     return (
         f"With {who}, the {shortened(values.metric, _NAME)} goes from {fixed(ends.none, decimals)} ({start}) to "
         f"{fixed(ends.all, decimals)}; {said}"
     )
+
+
+def _unbracketed(text: str) -> str:
+    """A text that goes into brackets.
+
+    >>> _unbracketed("untrained model (mean of 64)")
+    'untrained model, mean of 64'
+    """
+    return text.replace(" (", ", ").replace(")", "")
 
 
 def _missing(values: Values) -> str:
@@ -235,7 +245,8 @@ def interval_note(values: Values) -> str:
         return f"There are no intervals because nothing was estimated.{again}"
     if values.stderr is None:
         return f"There are no intervals: {shortened(values.method, _NAME)} has no valid standard error at this budget."
-    known = [PARTS[name] for name, error in values.errors.items() if error is not None]
+    parts = _parts_of(values)
+    known = [PARTS[name] for name in parts]
     held = f"{', '.join(known[:-1])}{' and ' if known[1:] else ''}{known[-1]}"
     expected = values.errors["training"] is not None
     what = (
@@ -245,8 +256,16 @@ def interval_note(values: Values) -> str:
     )
     if not values.random:
         what = "all coalitions would give"
+    if list(parts) == ["test"] and values.guarantee == "exact":
+        what = f"is to be expected over other samples of test rows{', with this seed,' if values.one_seed else ''}"
     missing = " It does not cover the luck of training." if values.random and not expected else ""
     return f"An interval holds the value that {what} with 95% confidence. It covers {held}.{missing}"
+
+
+def _parts_of(values: Values) -> dict[str, NDArray[np.float64]]:
+    """The parts of the error that are known and not zero for everyone; all that are known where every one is."""
+    known = {name: error for name, error in values.errors.items() if error is not None}
+    return {name: error for name, error in known.items() if error.any()} or known
 
 
 def without_error(values: Values) -> bool:
@@ -257,7 +276,7 @@ def without_error(values: Values) -> bool:
 def bands_of(values: Values) -> list[tuple[tuple[str, float], ...]]:
     """For every client, how far its 95% interval would reach with the first part of the error alone, with two, with all."""
     interval = values.interval(0.95)
-    known = {name: error for name, error in values.errors.items() if error is not None}
+    known = _parts_of(values)
     if interval is None or not known:
         return [()] * values.n
     half = (interval[:, 1] - interval[:, 0]) / 2

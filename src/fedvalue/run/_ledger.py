@@ -16,6 +16,7 @@ from fedvalue.errors import StoreError, UtilityError
 from fedvalue.games import (
     Game,
     Grounded,
+    Reseeded,
     RestrictedGame,
     Staged,
     TableGame,
@@ -39,6 +40,7 @@ __all__ = ["Ledger"]
 
 _COMMIT_SECONDS = 0.01  # finished outcomes that come at once are written together, this often
 _CHECKED_EVERY = 20  # times as long as a check takes: it costs a twentieth of the time at most
+_EMPTY_SEEDS = 16  # for v(∅) where it differs from seed to seed: nothing is trained for it
 _DEAR_SECONDS = 0.1  # what took this long is written at once: the next one may be long in coming
 
 
@@ -80,8 +82,27 @@ class Ledger:
 
     def learn_trials(self, trials: Sequence[Trial]) -> NDArray[np.float64]:
         """The utilities of trainings with several seeds, in their order, evaluating in one batch what is not known."""
-        self._learn(list(dict.fromkeys(trials)))
-        return np.array([self.known[seed][mask] for mask, seed in trials])
+        if self._empty_is_luck and any(mask == 0 for mask, _ in trials):
+            self._learn(list(dict.fromkeys([*((0, seed) for seed in range(_EMPTY_SEEDS)), *trials])))
+            empty = float(np.mean(self._of_empty()))
+        else:
+            self._learn(list(dict.fromkeys(trials)))
+            empty = None
+        return np.array([self.known[seed][mask] if mask or empty is None else empty for mask, seed in trials])
+
+    @property
+    def _empty_is_luck(self) -> bool:
+        """Whether v(∅) differs from seed to seed, as with a function that takes one: nobody fixes it by a rule."""
+        return self.grounded is None and isinstance(self.game, Reseeded) and self.game.seeds is None
+
+    def _of_empty(self) -> list[float]:
+        return [self.known[seed][0] for seed in range(_EMPTY_SEEDS) if 0 in self.known[seed]]
+
+    @property
+    def empty_variance(self) -> float:
+        """The variance of v(∅) as a mean over seeds."""
+        found = self._of_empty() if self._empty_is_luck else []
+        return float(np.var(found, ddof=1)) / len(found) if len(found) > 1 else 0.0
 
     def _learn(self, asked: Sequence[Trial]) -> None:
         missing = self._unknown(asked)
@@ -158,6 +179,8 @@ class Ledger:
                 if mask in stored and not lacks_metric(self.game, mask, stored[mask]):
                     self._note_empty(mask, stored[mask])
                     found[replicate] = float(self.game.utility(stored[mask]))
+        if mask == 0 and self._empty_is_luck and len(self._of_empty()) > 1:
+            return float(np.mean(self._of_empty()))
         complete = [utility for utility in found if utility is not None]
         return float(np.mean(complete)) if len(complete) == len(found) else None
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedvalue._text import plural
 from fedvalue.coalitions import Trial
 from fedvalue.per_row import PerRow
+from fedvalue.run._parts import with_part
 from fedvalue.values import Estimate
 
 __all__ = ["with_test_rows"]
@@ -58,7 +59,7 @@ def with_test_rows(
         else _by_rows(estimate.linear, asked, told, length)
     )
     rows = max(told[trial].rows for trial in distinct)
-    return _with_part(estimate, part), rows or None
+    return with_part(estimate, "test", part), rows or None
 
 
 def _trainings(
@@ -104,22 +105,6 @@ def _by_errors(linear: Linear, asked: Asked, told: Mapping[Trial, PerRow]) -> Ar
         moved = linear(numbers) - constant
         covariance += moved @ moved.T
     return covariance
-
-
-def _with_part(estimate: Estimate, part: Array) -> Estimate:
-    """The part is added to what is known. Where the method knows no error of its own, there is no total."""
-    parts = {**estimate.parts, "test": part}
-    before = estimate.covariance
-    if before is None and estimate.stderr is not None:
-        before = np.diag(np.square(estimate.stderr))
-    if before is None and estimate.parts:
-        before = np.sum(list(estimate.parts.values()), axis=0)
-    if before is None:
-        return replace(estimate, parts=parts)
-    covariance = before + part
-    return replace(
-        estimate, parts=parts, covariance=covariance, stderr=np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    )
 
 
 def _not_known(silent: int, trainings: int) -> str:

@@ -42,6 +42,7 @@ from fedvalue.run._certain import conditioned
 from fedvalue.run._ledger import Ledger
 from fedvalue.run._methods import MethodLike, check_types, default_method, runnable_methods
 from fedvalue.run._observers import Observer, Observers, OnOutcome, OnStage, OnValues
+from fedvalue.run._parts import with_luck_of_empty, with_replicates
 from fedvalue.run._progress import progress_bar
 from fedvalue.run._requests import Request, admit, checked_budget, plan_of, request
 from fedvalue.run._test_rows import with_test_rows
@@ -95,7 +96,9 @@ def value(
     the_game = as_game(game)
     budget = checked_budget(budget)
     seeds = the_game.seeds if isinstance(the_game, Reseeded) and options.get("seeds") != 1 else 1
-    asked = request(default_method(the_game.n, budget, seeds) if method is None else method, options)
+    if method is None:  # an option 'seeds' is one of the surrogate
+        method = "surrogate" if "seeds" in options else default_method(the_game.n, budget, seeds)
+    asked = request(method, options)
     observer = Observer(on_stage, on_outcome, on_values)
     (result,) = run_requests(the_game, [asked], budget, seed, store, progress, observer, use_stored=True)
     return result
@@ -207,6 +210,11 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         estimate = conditioned(estimate, game.idle, game.alike, sum_is_known=not asked.trials)
     if asked.trials and none is not None:  # v(N) as expected, not as it came out with the first seed
         everyone = none + float(estimate.mean.sum())
+    estimate = with_luck_of_empty(estimate, ledger.empty_variance)
+    if game.replicates > 1:
+        estimate = with_replicates(
+            estimate, asked.asks, [ledger.known[replicate] for replicate in range(game.replicates)]
+        )
     estimate, test_rows = with_test_rows(estimate, asked.asks, game.replicates, ledger.told)
     return Values(
         mean=estimate.mean,

@@ -35,6 +35,8 @@ from fedvalue.values import Estimate
 
 __all__ = ["SeveralSeeds"]
 
+_FEW_SEEDS = 4
+
 Array = NDArray[np.float64]
 
 
@@ -96,8 +98,10 @@ class SeveralSeeds:
             return _estimate(mean, covariance, nothing), None
         assert found.training is not None
         unseen = self.means.unseen(found.prior.q[WHO_POWER] - 1)
-        training = found.training * spread**2
-        untrained = (found.covariance * spread**2 - training) * self._misfit()
+        # Two or three seeds hardly tell how far luck goes: as much wider as a variance with so few degrees of freedom is.
+        few = (count + 1) / (count - 1) if 1 < count < _FEW_SEEDS else 1.0
+        training = found.training * spread**2 * few
+        untrained = (found.covariance - found.training) * spread**2 * self._misfit()
         untrained += np.outer(unseen, unseen) + np.eye(n) * self.means.steps()
         mean = found.mean * spread + (centre - self.empty) / n
         linear = self._linear(found.weights, kept)
