@@ -316,7 +316,7 @@ class Values:
 
         first, second = self._index(i), self._index(j)
         ahead = float(self.mean[first] - self.mean[second])
-        if self.covariance is None and self.guarantee != "exact":
+        if self.covariance is None and (self.guarantee != "exact" or self.random):
             return None
         c = np.zeros((self.n, self.n)) if self.covariance is None else self.covariance
         variance = float(c[first, first] + c[second, second] - 2 * c[first, second])

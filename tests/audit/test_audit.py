@@ -340,6 +340,105 @@ class TestInGeneral:
         assert audit(values, asked).findings == ()
 
 
+def of_one_seed(mean: list[float], **parts: Array) -> Values:
+    """Exact values of one seed, of eight clients, whose error has these parts."""
+    further = {"evaluations": 64 + (1 << N) - 1, "noise": 0.0132, "dof": np.full(N, 12.0)}
+    more: dict[str, Any] = further if "training" in parts else {"evaluations": 1 << N}
+    names = [f"c{i}" for i in range(N)]
+    errors = {"coalitions": np.zeros((N, N)), **parts}
+    return Values(mean, names, "exact", guarantee="exact", random=True, parts=errors, **more)
+
+
+class TestLuck:
+    """What audits say of trainings with several seeds, and of exact values that know how much of them is luck."""
+
+    TABLE = INSIDE @ np.array([-1.0, *np.linspace(0.5, 2.0, N - 1)])
+    MEAN = TABLE[1 << np.arange(N)].tolist()
+
+    def audited(self, values: Values) -> Audit:
+        return audit(values, {mask: [float(v)] for mask, v in enumerate(self.TABLE)})
+
+    def test_exact_values_whose_luck_was_measured_say_so(self) -> None:
+        found = self.audited(of_one_seed(self.MEAN, training=np.eye(N) * 1e-4, test=np.eye(N) * 1e-4))
+        assert "measured with 64 trainings of other seeds" in found.noise
+        assert "varies by 0.0132" in found.noise
+        assert "which count the luck of training and the luck of test rows" in found.rate
+        assert found.ranking.startswith("The ranking is real:")
+
+    def test_intervals_are_those_of_the_table(self) -> None:
+        values = of_one_seed(self.MEAN, training=np.eye(N) * 1e-4)
+        interval = values.interval()
+        assert interval is not None
+        (harmful,) = (finding for finding in self.audited(values).findings if finding.kind == "harmful")
+        assert f"-1.0000 ± {interval[0, 1] - values.mean[0]:.4f} (95%)" in harmful.statement
+
+    def test_pairs_apart_go_by_the_degrees_of_freedom(self) -> None:
+        mean = [0.0, *np.linspace(10.0, 70.0, N - 2), 2.0]  # 0 and 2 are 2 standard errors apart
+        covariance = np.eye(N) / 2
+        names, known = [f"c{i}" for i in range(N)], {0: [0.0], 1: [1.0], (1 << N) - 1: [282.0]}
+        sure, unsure = (
+            Values(mean, names, "surrogate", 3, stderr=np.full(N, 0.5**0.5), covariance=covariance, dof=dof)
+            for dof in (None, np.full(N, 5.0))
+        )
+        assert "28 of 28 pairs" in audit(sure, known).ranking
+        assert "27 of 28 pairs" in audit(unsure, known).ranking
+
+    def test_a_ranking_without_the_luck_of_training_is_that_of_a_seed(self) -> None:
+        found = self.audited(of_one_seed(self.MEAN, test=np.eye(N) * 1e-4))
+        assert "not measured: all trainings had the same seed" in found.noise
+        assert found.ranking.startswith("The ranking is real for this seed:")
+
+    def spread(self, covariance: Array, mean: list[float], guarantee: str = "biased") -> Audit:
+        """The audit of values over four seeds; no coalition was trained with the seed of another, but two pairs."""
+        names = ["idle", "one", "other", "Wien", "Graz"]
+        stderr = np.sqrt(np.diag(covariance))
+        values = Values(
+            mean, names, "surrogate", 8, stderr=stderr, covariance=covariance, seeds=4, random=True,
+            guarantee=guarantee,
+        )  # fmt: skip
+        values = Values.from_dict(json.loads(json.dumps(values.to_dict())))
+        utilities = {0: [0.0], 8: [0.4, 0.5], 24: [0.6, 0.7], 31: [1.0], 2: [0.2], 4: [0.3]}
+        seeds = {0: [0], 8: [1, 2], 24: [1, 2], 31: [3], 2: [1], 4: [2]}
+        return audit(values, utilities, seeds=seeds)
+
+    KNOWN = np.diag([0.0, 1.0, 1.0, 1.0, 1.0]) * 0.01
+    KNOWN[1, 2] = KNOWN[2, 1] = 0.01
+    WORTH = (0.0, 0.2, 0.2, 0.3, 0.3)
+
+    def test_what_is_certain_is_found_without_a_test(self) -> None:
+        found = self.spread(self.KNOWN, list(self.WORTH))
+        assert kinds(found) == [("no contribution", ("idle",)), ("interchangeable", ("one", "other"))]
+        assert [finding.p_value for finding in found.findings] == [None, None]
+        assert "it has no data, so its value is 0 for certain" in found.findings[0].statement
+        assert "same data, so their value is the same for certain" in found.findings[1].statement
+
+    def test_what_is_not_certain_is_not(self) -> None:
+        assert kinds(self.spread(np.zeros((5, 5)), list(self.WORTH))) == []  # nothing is known of any error
+        assert kinds(self.spread(np.eye(5) * 0.01, list(self.WORTH))) == []
+        assert kinds(self.spread(self.KNOWN, [0.1, 0.2, 0.25, 0.3, 0.3])) == []
+
+    def test_what_takes_one_seed_is_said(self) -> None:
+        missing = self.spread(self.KNOWN, list(self.WORTH)).not_assessed
+        assert any("each alone were not all trained with the same seed" in text for text in missing)
+        assert (
+            "3 of 5 clients were not checked for contributing nothing: no two coalitions that differ only in the client "
+            "were trained with the same seed."
+        ) in missing
+
+    def test_evidence_names_the_seed(self) -> None:
+        covariance = np.eye(5) * 1e-6
+        found = self.spread(covariance, [0.1, 0.2, 0.25, 0.3, -0.4])
+        (harmful,) = found.findings
+        assert [(row.first, row.seed) for row in harmful.evidence] == [(("Wien",), 1), (("Wien",), 2)]
+        assert "| Wien | 0.4000 | with Graz (seed 1) |" in found.to_markdown()
+        assert "| Wien | 0.5000 | with Graz (seed 2) |" in found.to_markdown()
+
+    def test_names_stay_as_they_are(self) -> None:
+        values = Values([1.0, 1.0], "ab", "exact", 4, guarantee="exact", suspicious=("graz2: no rows",))
+        found = audit(values, {0: [0.0], 1: [1.0], 2: [1.0], 3: [2.0]})
+        assert found.findings[0].statement == "graz2: no rows"
+
+
 @cache
 def _table(partition: str, replicates: int) -> tuple[Values, dict[int, list[float]], dict[int, Any]]:
     """Exact values of ten clients of the digits, and all trainings."""

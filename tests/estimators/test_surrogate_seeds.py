@@ -78,8 +78,8 @@ class TestPlan:
         assert {often[1 << i] for i in range(10)} == {3}
 
     def test_the_budget_decides_how_many_seeds(self) -> None:
-        assert [default_seeds(budget, None) for budget in (4, 32, 64, 10_000)] == [1, 4, 8, 16]
-        assert default_seeds(64, 3) == 3
+        assert [default_seeds(10, budget, None) for budget in (4, 32, 64, 10_000)] == [1, 4, 8, 16]
+        assert default_seeds(10, 64, 3) == 3
 
     def test_more_seeds_than_the_game_has_are_refused(self) -> None:
         with pytest.raises(MethodError, match="trained with 2"):

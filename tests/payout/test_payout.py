@@ -257,6 +257,14 @@ class TestStability:
         assert "exact" in found.stability.statement
         assert "Equal in value: c0 and c1." in found.to_markdown()
 
+    @pytest.mark.parametrize("part", ["training", "test"])
+    def test_orders_of_exact_values_are_news_where_the_luck_of_training_is_in_them(self, part: str) -> None:
+        values = Values(
+            [1.0, 2.0], "ab", "exact", 20, guarantee="exact", random=True, parts={part: np.eye(2) * 1e-4}
+        )
+        said = "The order of two neighbours is wrong with a probability below 5%."
+        assert (said in payout(values, 100).to_markdown()) == (part == "training")
+
     def test_draws_in_which_nobody_is_paid_are_counted(self) -> None:
         found = payout(estimated([0.1, -0.2], 0.5), 100)
         assert 0.1 < found.stability.pays_nobody < 0.6

@@ -36,6 +36,7 @@ from fedvalue.report._templates import style_sheet
 from fedvalue.report._trained import Absent, Convergence, Synergy, converge, grow, pair_up
 from fedvalue.store import History, read_history
 from fedvalue.values import Values
+from fedvalue.yardsticks import Empty
 
 Array = NDArray[np.float64]
 SMALL = ("--clients", "4", "--samples", "20", "--rounds", "1", "--epochs", "1", "--no-config")
@@ -723,6 +724,42 @@ def test_exact_values_say_nothing_about_noise_that_was_not_measured() -> None:
     text = as_markdown(gather(values, trained))
     assert "It is unknown whether the ranking is real" in text
     assert "wrong with a probability" not in text
+
+
+def of_one_seed(**parts: float) -> Values:
+    """Exact values of one seed of two clients, whose error has these parts."""
+    errors = {"coalitions": np.zeros((2, 2)), **{name: np.eye(2) * part for name, part in parts.items()}}
+    evaluations = 12 if "training" in parts else 4
+    return Values(
+        [0.2, 0.1], ("a", "b"), "exact", evaluations, guarantee="exact", random=True, parts=errors, budget=evaluations,
+        metric="accuracy", utility_of_none=0.5, utility_of_all=0.8,
+        empty=Empty("initial", "untrained model (mean of 64)", 64),
+    )  # fmt: skip
+
+
+def test_a_part_of_the_error_that_is_zero_is_not_named() -> None:
+    facts = gather(of_one_seed(training=1e-4, test=1e-4))
+    assert list(facts.parts) == ["training", "test"]
+    assert "It covers the luck of training and the sample of test rows." in facts.interval_note
+    assert "coalitions that were not trained" not in as_html(facts)
+
+
+def test_intervals_from_test_rows_alone_are_those_of_a_seed() -> None:
+    facts = gather(of_one_seed(test=1e-4), trainings({0: 0.5, 1: 0.7, 2: 0.6, 3: 0.8}))
+    assert "is to be expected over other samples of test rows, with this seed," in facts.interval_note
+    assert "It does not cover the luck of training." in facts.interval_note
+    assert "The ranking is real for this seed:" in " ".join(facts.verdict)
+
+
+def test_a_budget_is_in_trainings_where_there_are_several_seeds() -> None:
+    assert "| Budget | 12 trainings |" in as_markdown(gather(of_one_seed(training=1e-4)))
+    assert "| Budget | 4 coalitions |" in as_markdown(gather(of_one_seed(test=1e-4)))
+    spread = Values([0.2, 0.1], ("a", "b"), "surrogate", 64, guarantee="biased", seeds=8, budget=64)
+    assert "| Budget | 64 trainings |" in as_markdown(gather(spread))
+
+
+def test_brackets_are_not_nested() -> None:
+    assert "from 0.5000 (untrained model, mean of 64) to" in gather(of_one_seed(test=1e-4)).verdict[0]
 
 
 def test_rounding_errors_are_no_synergy() -> None:

@@ -172,3 +172,61 @@ class TestPlansOfOnesOwn:
             fv.value(
                 fv.TableGame(lucky_table()), fv.Method("b", beyond, fixed=True, uses_seeds=True), budget=8
             )
+
+
+class TestFewClients:
+    @pytest.mark.parametrize(("n", "budget", "trained"), [(1, 64, 50), (2, 64, 63), (3, 64, 63), (3, 15, 14)])
+    def test_the_budget_is_used_as_far_as_there_are_trainings(
+        self, n: int, budget: int, trained: int
+    ) -> None:
+        table = np.random.default_rng(n).random((50, 1 << n))
+        values = fv.value(fv.TableGame(table), "surrogate", budget=budget)
+        assert values.evaluations == trained
+
+    def test_a_budget_for_everything_gives_the_exact_values_of_the_mean(self) -> None:
+        table = np.random.default_rng(0).random((20, 32))
+        values = fv.value(fv.TableGame(table), "surrogate", budget=620)
+        assert values.evaluations == 620
+        assert values.mean == pytest.approx(fv.value(fv.TableGame(table), "exact").mean, abs=1e-12)
+
+    def test_one_seed_of_several_says_nothing_about_the_others(self) -> None:
+        """Exact for this seed: no interval of no width, and no certain order."""
+        table = np.random.default_rng(0).random((50, 8))
+        values = fv.value(fv.TableGame(table), "surrogate", budget=8, seeds=1)
+        assert values.random
+        assert values.interval() is None
+        assert values.probability_order(0, 1) is None
+        assert values.errors["training"] is None
+
+
+class TestBudgetsOfExact:
+    def test_of_a_matrix_it_is_refused(self) -> None:
+        table = np.random.default_rng(0).random((50, 8))
+        with pytest.raises(fv.BudgetError, match="350 trainings"):
+            fv.value(fv.TableGame(table), "exact", budget=8)
+        assert fv.value(fv.TableGame(table), "exact", budget=350).evaluations == 350
+
+    @pytest.mark.parametrize(("budget", "luck"), [(None, True), (8, False), (1_000, True)])
+    def test_trainings_that_show_luck_are_left_out_where_the_budget_ends(
+        self, budget: int | None, luck: bool
+    ) -> None:
+        calls = []
+        game = fv.FunctionGame(
+            3, lambda c, seed: calls.append(c) or len(c) + 0.01 * seed, batch=False, key="e"
+        )
+        values = fv.value(game, "exact", budget)
+        assert (values.errors["training"] is not None) == luck
+        if budget is not None:
+            assert values.evaluations <= budget
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1e-12, 1e-9, 1e9, 1e15])
+@pytest.mark.parametrize("rows", [1, 12])
+def test_values_scale_with_the_utilities(unit: float, rows: int) -> None:
+    rng = np.random.default_rng(4)
+    size = np.array([m.bit_count() for m in range(32)])
+    table = 1 - np.exp(-0.5 * size) + rng.normal(0, 0.02, (rows, 32)) * (size > 0)
+    one = fv.value(fv.TableGame(table), "surrogate", budget=28)
+    other = fv.value(fv.TableGame(table * unit), "surrogate", budget=28)
+    assert other.mean / unit == pytest.approx(one.mean, rel=1e-6)
+    assert other.stderr / unit == pytest.approx(one.stderr, rel=1e-6)

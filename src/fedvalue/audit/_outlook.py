@@ -64,8 +64,9 @@ def noise_statement(case: Case) -> str:
             "trains with several seeds unless --seeds 1 is given."
         )
     if case.known.seeds.any():
+        noise = single if case.values.noise is None else case.values.noise
         return (
-            f"Training noise: one training varies by {single:.4f} (standard deviation between seeds); its part of every "
+            f"Training noise: one training varies by {noise:.4f} (standard deviation between seeds); its part of every "
             "value is in the interval."
         )
     said = (

@@ -135,7 +135,14 @@ def _set_budget(asked: Request, n: int, budget: int | None) -> None:
     if method.guarantee == "exact" and several:  # ∅ is not trained
         every = (1 << n) - 1
         asked.budget = asked.most_seeds * every if asked.most_seeds else every + extra_trainings(n)
-        return
+        if budget is None or budget >= asked.budget:
+            return
+        if asked.most_seeds:
+            raise BudgetError(
+                f"{method.name} needs all {every} coalitions with each of {asked.most_seeds} seeds, {asked.budget} trainings. "
+                f"Got a budget of {budget}. Leave the budget out or choose another method."
+            )
+        asked.most_seeds = 1  # enough for the values of one seed, not for trainings that show its luck
     if method.guarantee == "exact" or method.view:  # what they cost does not depend on the budget
         asked.budget = needs
         return

@@ -205,6 +205,10 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
     if asked.trials:
         counted_trials = asked.trials | ({(full_mask(game.n), 0)} if ends else set())
         trained, total = ledger.trained_trials(counted_trials), len(counted_trials)
+    if is_random(game) and "training" not in estimate.parts and not np.any(estimate.stderr):
+        estimate = replace(
+            estimate, stderr=None, covariance=None
+        )  # of one seed: nothing is certain about others
     exact = game.exact_cost(ledger.took) if isinstance(game, Priced) else (None, None)
     if isinstance(game, Certain):
         estimate = conditioned(estimate, game.idle, game.alike, sum_is_known=not asked.trials)

@@ -67,7 +67,7 @@ def surrogate(
     (`most_seeds`; None: any number). With one seed the values are those of that seed, and `known` are utilities of
     further coalitions with the variances of their errors (0: none): used, not paid for.
     """
-    count = default_seeds(budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
+    count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
     if count == 1:
         masks = fixed_plan(n, budget, rng)
         return OneSeed.of(n, masks, (yield masks), known).estimate(rng)
@@ -102,7 +102,7 @@ def surrogate_adaptive(
     """
     if target is not None and not target > 0:
         raise MethodError(f"The option 'target' must be a half-width above 0. Got {target!r}.")
-    count = default_seeds(budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
+    count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
     first = min(budget, 3 * n + 2 if budget < 6 * n else 4 * n + 2)
     batch = n if target is not None else max(1, -(-(budget - first) // _BATCHES))
     if count > 1:
@@ -131,7 +131,7 @@ def _adaptive_over_seeds(
     target: float | None,
     most_seeds: int | None,
 ) -> Plan:
-    trials = seeded_plan(n, first, min(seeds, max(2, default_seeds(first, None))), rng)
+    trials = seeded_plan(n, first, min(seeds, max(2, default_seeds(n, first, None))), rng)
     utilities = yield [(0, 0), *trials]
     data = SeveralSeeds(n, float(utilities[0]), {}).extended(trials, utilities[1:])
     while True:

@@ -93,7 +93,7 @@ class OneSeed:
         centre, spread = observed.mean(), observed.std()
         if len(masks) < 2:
             return self._estimate(*self.fallback()), None
-        if spread <= 1e-12 * max(1.0, abs(centre)):  # whoever takes part, it is always the same
+        if spread <= 1e-12 * max(abs(centre), abs(empty)):  # whoever takes part, it is always the same
             share = (centre - empty) / n
             covariance = np.eye(n) * (share / len(masks)) ** 2
             return self._estimate(np.full(n, share), covariance, linear=self._linear(None)), None

@@ -27,13 +27,19 @@ _MOST_COPIES = 3
 _MOST_OFFERED = 512  # trainings of single clients among which the best are looked for
 
 
-def default_seeds(budget: int, most: int | None) -> int:
+def default_seeds(n: int, budget: int, most: int | None) -> int:
     """How many seeds a budget is spread over; `most` is how many the game has (None: as many as one likes).
 
-    >>> [default_seeds(budget, None) for budget in (8, 32, 64, 128, 1024)]
+    Few clients have fewer coalitions than a seed should have trainings: all of them, with more seeds.
+
+    >>> [default_seeds(10, budget, None) for budget in (8, 32, 64, 128, 1024)]
     [1, 4, 8, 16, 16]
+    >>> default_seeds(3, 64, None), default_seeds(5, 620, 20)
+    (9, 20)
     """
-    return max(1, min(budget // PER_SEED, _MOST_SEEDS, budget if most is None else most))
+    coalitions = full_mask(n)
+    wanted = min(budget // min(PER_SEED, coalitions), max(_MOST_SEEDS, budget // coalitions))
+    return max(1, min(wanted, budget if most is None else most))
 
 
 def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator) -> list[Trial]:

@@ -85,7 +85,7 @@ class SeveralSeeds:
         observed = np.fromiter(self.utility.values(), float)[kept]
         centre, spread = observed.mean(), observed.std()
         nothing = np.zeros((n, n))
-        if spread <= 1e-12 * max(1.0, abs(centre)):
+        if spread <= 1e-12 * max(abs(centre), abs(self.empty)):
             share = (centre - self.empty) / n
             linear = self._linear(np.zeros((n, len(kept))), kept)
             error = np.eye(n) * (share / len(observed)) ** 2
