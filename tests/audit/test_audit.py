@@ -433,6 +433,11 @@ class TestLuck:
         assert "| Wien | 0.4000 | with Graz (seed 1) |" in found.to_markdown()
         assert "| Wien | 0.5000 | with Graz (seed 2) |" in found.to_markdown()
 
+    def test_an_interval_is_shown_where_no_two_coalitions_can_be_compared(self) -> None:
+        (harmful,) = self.spread(np.eye(5) * 1e-6, [0.1, -0.2, 0.25, 0.3, 0.3]).findings
+        assert harmful.compared == 0
+        assert "Its value is -0.2000 ± 0.0020 (95%), below zero." in harmful.statement
+
     def test_names_stay_as_they_are(self) -> None:
         values = Values([1.0, 1.0], "ab", "exact", 4, guarantee="exact", suspicious=("graz2: no rows",))
         found = audit(values, {0: [0.0], 1: [1.0], 2: [1.0], 3: [2.0]})

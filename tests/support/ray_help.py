@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from fedvalue.learners import make_learner
+from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.trainers.ray._cluster import _loopback
 from fedvalue.training import Training
@@ -134,7 +135,7 @@ class Failing:
 
 
 class Telling:
-    """Least squares whose one metric besides is how many threads torch has."""
+    """Least squares whose metrics besides are threads and memory, and which says nothing of test rows."""
 
     averages = False
 
@@ -148,7 +149,5 @@ class Telling:
         session: Any = self.inner.session(scenario, training, device, memory)
         outcomes = session.outcomes
         told = {"threads": float(torch.get_num_threads()), "memory": float(memory or 0)}
-        session.outcomes = lambda stack: [
-            found._replace(metrics={**found.metrics, **told}) for found in outcomes(stack)
-        ]
+        session.outcomes = lambda stack: [Outcome({**found.metrics, **told}) for found in outcomes(stack)]
         return session

@@ -65,7 +65,7 @@ def compare_steps(case: Case, kind: str, i: int, p: float) -> Finding:
     without, with_i = known.steps(i)
     change = known.mean[with_i] - known.mean[without]
     same = known.same(without, with_i)
-    worth = f"Its value is {case.values.mean[i]:+.4f}{'' if same.all() else _interval(case, i)}"
+    worth = f"Its value is {case.values.mean[i]:+.4f}{'' if len(same) and same.all() else _interval(case, i)}"
     if kind == "harmful":
         fell = int((change < 0).sum())
         said = f"{name} lowers what the others reach. {worth}, below zero."
