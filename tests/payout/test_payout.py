@@ -394,3 +394,10 @@ class TestCommand:
 def test_every_rule_is_documented() -> None:
     text = DOCS.read_text(encoding="utf-8")
     assert [rule for rule in RULES if f"### {rule}" not in text] == []
+
+
+def test_exact_values_of_one_seed_whose_luck_is_not_known() -> None:
+    values = fv.Values([3.0, 1.0], ("a", "b"), "exact", 4, guarantee="exact", random=True)
+    found = fv.payout(values, 100)
+    assert found.stability.orders is None
+    assert "Another seed would change them" in found.stability.statement

@@ -79,7 +79,8 @@ def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability
     if half is None:
         said = f"The method {values.method} gives no interval, so it is unknown how firm these amounts are."
         return Stability(said, 0, _SEED, False, 0.0, None, None)
-    orders = _orders(values)
+    # Of one seed whose luck is not known, nothing is known about the order of two clients either.
+    orders = None if values.random and values.stderr is None else _orders(values)
     if not half.any():
         said = "The values are exact, so there is no estimation error."
         if values.random:

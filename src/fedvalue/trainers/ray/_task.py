@@ -80,8 +80,7 @@ def train_chunk(version: str, game: Sequence[Any], rules: TaskRules, trials: Seq
         _kept = kept = _opened(game[0], rules, begun)
         found = kept.trainer.train_trials(kept.scenario, kept.learner, rules.training, trials)
         for trial, outcome in found:
-            # A dict can travel; what outcomes without rows have by default cannot.
-            outcomes.append((trial, outcome._replace(backend="ray", rows=dict(outcome.rows))))
+            outcomes.append((trial, outcome._replace(backend="ray")))
     except Exception as error:  # whatever the user's own model raises
         _kept = None  # what it holds may be what fills the memory
         return TaskReport(outcomes, *_told(error))
