@@ -120,7 +120,7 @@ class Driven:
         yield from LocalTrainer("cpu").train(scenario, learner, training, masks)
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
-        raise NotImplementedError
+        return LocalTrainer("cpu").trace(scenario, learner, training)
 
 
 class TestBits:
