@@ -14,7 +14,7 @@ demo: $(VENV)/.installed
 	$(BIN)/fedvalue run --no-config --partition demo --exact --out $(DEMO)
 	@echo
 	$(BIN)/fedvalue store export $(DEMO)/store.db federation --out $(DEMO)/game.npz
-	$(BIN)/fedvalue compare --table $(DEMO)/game.npz --methods surrogate,ipss,permutation,cc,loo --budget 32 --seeds 10
+	$(BIN)/fedvalue compare --table $(DEMO)/game.npz --methods surrogate,ipss,permutation,cc-paired,loo --budget 32 --seeds 10
 
 # Two workers with one thread each: small trainings gain nothing from more threads and fight over the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
