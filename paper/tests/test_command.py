@@ -123,9 +123,14 @@ def test_an_experiment_from_its_name_to_its_files() -> None:
     assert "Table I, Example 1" in text
     assert "The paper: " in text
     assert "0.2200 0.3200 0.3200" in text
-    assert "Written to reproduction/example1-smoke: rows.csv, table.csv, table.md, manifest.json." in text
+    assert (
+        "Written to reproduction/example1-smoke: rows.csv, rows.csv.gz, utilities.npz, table.csv, table.md, manifest.json."
+        in text
+    )
     folder = Path("reproduction/example1-smoke")
-    assert {path.name for path in folder.iterdir()} == {"rows.csv", "table.csv", "table.md", "manifest.json"}
+    assert {path.name for path in folder.iterdir()} == {
+        "rows.csv", "rows.csv.gz", "utilities.npz", "table.csv", "table.md", "manifest.json",
+    }  # fmt: skip
     assert "| MC-SV | 8 | 0.2200 0.3200 0.3200 |" in (folder / "table.md").read_text(encoding="utf-8")
     assert len(rows(str(folder))) == 7
 
@@ -136,7 +141,7 @@ def test_tables_figures_and_store_of_a_trained_experiment(trainings: list[int]) 
     assert len(trainings) == 2 * 8  # two games of three clients
     assert text.count("equal split") == 2
     assert "≈ " in text  # Perm-Shapley's time is extrapolated
-    for name in ("error.png", "error.svg"):
+    for name in ("error.png", "error.svg", "error.pdf"):
         assert Path(FOLDER, name).stat().st_size > 1000
     with UtilityStore("reproduction/store.db", create=False) as store:
         assert [game.coalitions for game in store.games()] == [8, 8]
@@ -203,6 +208,7 @@ def test_a_folder_with_files_is_left_alone() -> None:
     assert "is a file" in failure("example3")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tiny")
 def test_resume_repeats_nothing_and_overwrite_everything(trainings: list[int]) -> None:
     output(*QUICK)
@@ -313,7 +319,7 @@ def test_unknown_names_are_answered_with_the_list() -> None:
     ("name", "file", "how"),
     [
         ("synthetic", "mnist/train-images-idx3-ubyte.gz", "fedvalue data fetch mnist"),
-        ("femnist", "femnist/mnist_writer_ids.npz", "LEAF's FEMNIST"),
+        ("femnist", "femnist/mnist_writer_ids.npz", "fedvalue data fetch femnist"),
         ("adult", "adult/adult.data.gz", "fedvalue data fetch adult"),
         ("sent140", "sent140/sent140_by_user.csv.gz", "user,tweet_id,label,date,text"),
     ],

@@ -58,6 +58,12 @@ def reproduce(
     variant: Annotated[
         str, typer.Option(help="authors: what the authors' code runs under a name, where it differs.")
     ] = "",
+    from_utilities: Annotated[
+        Path | None,
+        typer.Option(
+            help="Train nothing: recompute tables and figures from what a finished run kept, and compare."
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what is in the folder.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Begin anew; trained coalitions stay in the store.")
@@ -69,8 +75,9 @@ def reproduce(
 ) -> None:
     """Reproduce a table or figure of the paper.
 
-    Writes rows.csv, table.csv, table.md, the figures and manifest.json to OUT/NAME-SCALE. A run that was
-    stopped goes on with --resume.
+    Writes rows.csv, table.csv, table.md, the figures and manifest.json to OUT/NAME-SCALE, and utilities.npz and
+    rows.csv.gz, from which --from-utilities computes all of it again. A run that was stopped goes on with
+    --resume.
     """
     from fedvalue_paper import names, read
     from fedvalue_paper.spec import having
@@ -80,6 +87,8 @@ def reproduce(
         return
     if resume and overwrite:
         raise InputError("--resume and --overwrite exclude each other.")
+    if resume and from_utilities is not None:
+        raise InputError("--resume and --from-utilities exclude each other: nothing is trained.")
     documents = [read(each) for each in (names() if name == _ALL else [name])]
     if name == _ALL and variant:
         documents = having(variant, documents)
@@ -90,7 +99,11 @@ def reproduce(
     results, failed = [], []
     for experiment, folder in zip(experiments, folders, strict=True):
         try:
-            results.append(_reproduce(experiment, folder, out, data_dir, device, overwrite, quiet or json))
+            if from_utilities is None:
+                done = _reproduce(experiment, folder, out, data_dir, device, overwrite, quiet or json)
+            else:
+                done = _recompute(experiment, folder, from_utilities, overwrite, quiet or json)
+            results.append(done)
         except FedvalueError as error:
             if name != _ALL:
                 raise
@@ -193,6 +206,28 @@ def _reproduce(
     except KeyboardInterrupt as error:
         complain("Interrupted. What is finished is kept: the same command with --resume goes on from there.")
         raise typer.Exit(130) from error
+
+
+def _recompute(experiment: Experiment, folder: Path, path: Path, overwrite: bool, quiet: bool) -> Published:
+    from fedvalue_paper.manifest import command_of
+    from fedvalue_paper.output import Notes, begin, publish_again
+    from fedvalue_paper.recompute import recompute, source_of
+
+    source = source_of(experiment, path, _folder_name(experiment))
+    if source.folder.resolve() == folder.resolve():
+        raise InputError(f"{folder} is what it would be compared with. Choose another folder with --out.")
+    notes = Notes("cpu", f"{command_of(experiment, False)} --from-utilities RESULTS")
+    begin(experiment, folder, notes, fresh=overwrite)
+    with _watching(_folder_name(experiment), work_of(experiment), quiet) as watch:
+        found = recompute(experiment, source, folder, watch)
+        watch.stage("table and figures")
+        published = publish_again(experiment, found, source, folder, notes)
+    if not quiet:
+        say(
+            f"{_folder_name(experiment)}: {found.computed} rows were computed from utilities and are equal to those of "
+            f"{source.folder}; {found.taken} of gradient methods and all seconds by the clock were taken over."
+        )
+    return published
 
 
 def _show(experiment: Experiment, result: Published, folder: Path, quiet: bool, several: bool) -> None:

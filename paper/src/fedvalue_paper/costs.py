@@ -14,7 +14,15 @@ from fedvalue.games import FederatedGame
 from fedvalue.trainers import LocalTrainer
 from fedvalue_paper.files import write_whole
 
-__all__ = ["Cost", "CostFile", "measure_cost", "orders_trained", "seconds_alone", "smallest_client"]
+__all__ = [
+    "Cost",
+    "CostFile",
+    "mean_prefix",
+    "measure_cost",
+    "orders_trained",
+    "seconds_alone",
+    "smallest_client",
+]
 
 _REPEATS, _QUICK_SECONDS = 5, 1.0
 
@@ -34,9 +42,7 @@ class Cost:
 
     def of_all_orders(self, sizes: list[int]) -> float:
         """Training every prefix of all n! orders anew: on average a prefix has (n + 1)/2 clients."""
-        n = len(sizes)
-        mean_samples = (n + 1) / 2 * sum(sizes) / n
-        return orders_trained(n) * (self.fixed + self.per_sample * mean_samples)
+        return orders_trained(len(sizes)) * (self.fixed + self.per_sample * mean_prefix(sizes))
 
 
 def orders_trained(n: int) -> int:
@@ -46,6 +52,15 @@ def orders_trained(n: int) -> int:
     18
     """
     return n * math.factorial(n)
+
+
+def mean_prefix(sizes: Sequence[int]) -> float:
+    """The samples of a prefix of an order, over all prefixes and orders.
+
+    >>> mean_prefix([10, 20, 30])
+    40.0
+    """
+    return (len(sizes) + 1) / 2 * sum(sizes) / len(sizes)
 
 
 def smallest_client(game: FederatedGame) -> int:
@@ -75,6 +90,14 @@ def measure_cost(game: FederatedGame, device: str) -> Cost:
     return Cost(max(0.0, quick - per_sample * few), per_sample, ((few, quick), (many, slow)), device)
 
 
+def _kind(game: FederatedGame, device: str) -> str:
+    """What a training costs does not depend on who has which rows, nor on seeds."""
+    rules = {key: value for key, value in asdict(game.training).items() if key != "seed"}
+    rows = sum(len(data) for data in game.scenario.clients)
+    facts = {"data": game.scenario.name, "clients": game.n, "rows": rows, **game.learner.identity(), **rules}
+    return f"{', '.join(f'{key} {value}' for key, value in facts.items())}, on {device}"
+
+
 def _quickest(game: FederatedGame, masks: Sequence[int]) -> list[float]:
     """In turn, so that a moment when the machine is busy does not make one of them alone look slow."""
     rounds: list[list[float]] = []
@@ -84,14 +107,14 @@ def _quickest(game: FederatedGame, masks: Sequence[int]) -> list[float]:
 
 
 class CostFile:
-    """Measured costs beside the store, by game and device: a second experiment measures nothing again."""
+    """Measured costs beside the store, one for all games of a kind: a second experiment measures nothing again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def of(self, game: FederatedGame, device: str) -> Cost:
         """The cost as it was measured before, or now."""
-        key = f"{game.id} on {device}"
+        key = _kind(game, device)
         known = self._read()
         if key not in known:
             known[key] = asdict(measure_cost(game, device))

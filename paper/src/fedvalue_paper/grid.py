@@ -9,16 +9,17 @@ from itertools import product
 from typing import Any
 
 from fedvalue.errors import BudgetError, InputError, MethodError
-from fedvalue.run import methods
+from fedvalue_paper.authors import known_methods
 from fedvalue_paper.spec import Block, Experiment, Listed
 
 __all__ = ["GameSpec", "Run", "budget_for", "games_of", "runs_of", "text_of"]
 
 _PAPER = {3: 5, 6: 8, 10: 32}  # the paper's Table III: sampling rounds by number of clients
+_AUTHORS = {100: 300}  # what their code has for Fig. 9, where n ln n is 461
 _ALL_MODELS = 1 << 12  # reconstructed models of a recorded run: up to these, nothing is sampled
 _FIXED = ("table", "names")  # lists that are one value
 _KIND = ("scenario", "partition", "model", "clients", "metric")
-_PLAIN = ("scenario", "clients", "partition", "samples", "test_size", "seed", "model", "metric")
+_PLAIN = ("scenario", "clients", "partition", "samples", "test_size", "seed", "training_seed", "model", "dropout", "metric", "empty", "own_numbers")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Run:
     budget: int | None
     seed: int
     expected: tuple[float, ...] | None = None
+    over_seeds: bool = False
 
 
 def games_of(experiment: Experiment) -> list[GameSpec]:
@@ -64,8 +66,10 @@ def games_of(experiment: Experiment) -> list[GameSpec]:
 
 def runs_of(experiment: Experiment, n: int) -> Iterator[Run]:
     """Every run on a game of n clients. What does not depend on budget or seed is run once."""
-    known = {method.name: method for method in methods()}
+    known = known_methods()
     for listed in experiment.methods:
+        if listed.most_clients is not None and n > listed.most_clients:
+            continue
         method = known.get(listed.name)
         if method is None:
             raise MethodError(
@@ -82,7 +86,7 @@ def runs_of(experiment: Experiment, n: int) -> Iterator[Run]:
                     seeds = seeds[:1]
                 for seed in seeds:
                     label = listed.label.format_map({"n": n, **options})
-                    yield Run(listed.name, label, options, budget, seed, listed.expected)
+                    yield Run(listed.name, label, options, budget, seed, listed.expected, listed.over_seeds)
 
 
 def budget_for(rule: int | str, n: int) -> int:
@@ -96,6 +100,8 @@ def budget_for(rule: int | str, n: int) -> int:
     by_logarithm = min(1 << n, math.ceil(n * math.log(n)))
     if rule == "paper":
         return _PAPER.get(n, by_logarithm)
+    if rule == "authors":
+        return _AUTHORS.get(n, by_logarithm)
     if rule == "n ln n":
         return by_logarithm
     try:
@@ -103,7 +109,7 @@ def budget_for(rule: int | str, n: int) -> int:
         return max(2, math.ceil(share * (1 << n)))
     except (ValueError, OverflowError) as error:
         raise BudgetError(
-            f"A budget is a number, a share such as '25%', 'paper' or 'n ln n'. Got {rule!r}."
+            f"A budget is a number, a share such as '25%', 'paper', 'authors' or 'n ln n'. Got {rule!r}."
         ) from error
 
 
@@ -133,7 +139,9 @@ def _option_sets(listed: Listed, n: int) -> Iterator[dict[str, Any]]:
 
 def _settled(name: str, options: Mapping[str, Any], n: int) -> bool:
     """Whether a gradient method draws nothing at random."""
-    return name == "dig-fl" or (name in ("or", "lambda-mr") and 1 << n <= options.get("models", _ALL_MODELS))
+    return name == "dig-fl" or (
+        name in ("or", "lambda-mr", "lambda-mr-zero") and 1 << n <= options.get("models", _ALL_MODELS)
+    )
 
 
 def _crossed(block: Block) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:

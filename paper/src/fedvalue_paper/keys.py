@@ -10,32 +10,38 @@ from fedvalue.errors import InputError
 
 __all__ = ["check"]
 
-_GRID = {"seeds", "budgets", "methods", "games", "game", "method", "note", "exact_up_to"}
+_GRID = {"seeds", "budgets", "methods", "games", "game", "method", "note", "exact_up_to", "settings"}
 _ALLOWED = {
     "": _GRID | {"title", "paper", "claim", "table", "figure", "scale", "variant"},
     "scale": _GRID | {"takes"},
-    "variant": {"method", "note"},
+    "variant": {"method", "methods", "budgets", "note", "games", "game", "table", "figure", "settings"},
     "game": {
-        "scenario", "clients", "partition", "samples", "test_size", "options", "seed", "model", "training",
-        "metric", "table", "names", "skip",
+        "scenario", "clients", "partition", "samples", "test_size", "options", "seed", "training_seed", "model", "training",
+        "metric", "table", "names", "skip", "empty", "own_numbers", "dropout",
     },
-    "method": {"name", "label", "options", "budgets", "seeds", "expected"},
+    "method": {"name", "label", "options", "budgets", "seeds", "expected", "over_seeds", "most_clients"},
     "table": {"split", "rows", "columns", "across"},
     "training": {
         "rounds", "epochs", "batch", "optimizer", "rate", "momentum", "algorithm", "mu",
     },
     "figure": {
-        "name", "kind", "x", "y", "series", "panels", "x_scale", "y_scale", "x_label", "y_label", "title",
+        "name", "kind", "x", "y", "series", "panels", "x_scale", "y_scale", "x_label", "y_label",
         "band", "where",
     },
 }  # fmt: skip
 # What a key holds, wherever it stands: one of these types, or a list of them.
 _TEXTS = dict.fromkeys(("title", "paper", "claim", "note", "takes", "name", "label", "across"), (str,))
 _TABLES = dict.fromkeys(("scale", "variant", "game", "games", "method", "options", "training"), (Mapping,))
-_SINGLE: dict[str, tuple[type, ...]] = {**_TEXTS, **_TABLES, "exact_up_to": (int,), "seeds": (int, list)}
+_SINGLE: dict[str, tuple[type, ...]] = {
+    **_TEXTS,
+    **_TABLES,
+    "exact_up_to": (int,),
+    "most_clients": (int,),
+    "seeds": (int, list),
+}
 _LISTS: dict[str, tuple[type, ...]] = {
     "methods": (str,), "split": (str,), "rows": (str,), "columns": (str,), "panels": (str,), "names": (str,),
-    "budgets": (int, str), "expected": (int, float), "figure": (Mapping,), "seeds": (int,),
+    "budgets": (int, str), "expected": (int, float), "figure": (Mapping,), "seeds": (int,), "settings": (list,),
 }  # fmt: skip
 _WORDS: dict[type, str] = {
     str: "text", int: "a whole number", float: "a number", Mapping: "a table", list: "a list",
@@ -48,7 +54,6 @@ def check(file: str, content: Mapping[str, Any]) -> None:
     for key in ("title", "paper", "claim", "methods", "scale", "table"):
         if key not in content:
             raise InputError(f"{file}: {key!r} is missing.")
-    _known(file, "table", content["table"], _ALLOWED["table"])
     parts = [("", content)]
     for scale, part in content["scale"].items():
         _known(file, f"scale.{scale}", part, _ALLOWED["scale"])
@@ -56,9 +61,10 @@ def check(file: str, content: Mapping[str, Any]) -> None:
     for variant, part in content.get("variant", {}).items():
         _known(file, f"variant.{variant}", part, _ALLOWED["variant"])
         parts.append((f"variant.{variant}.", part))
-    for number, figure in enumerate(content.get("figure", ()), 1):
-        _known(file, f"figure {number}", figure, _ALLOWED["figure"])
     for place, part in parts:
+        for number, figure in enumerate(part.get("figure", ()), 1):
+            _known(file, f"{place}figure {number}", figure, _ALLOWED["figure"])
+        _known(file, f"{place}table", part.get("table", {}), _ALLOWED["table"])
         blocks = {f"{place}game.{key}": block for key, block in part.get("game", {}).items()}
         blocks |= {f"{place}games": part["games"]} if "games" in part else {}
         for where, block in blocks.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from fedvalue.coalitions import members
+from fedvalue.errors import InputError
 from fedvalue.games import FederatedGame
 from fedvalue.outcome import UTILITY, Outcome
 from fedvalue.run import Ledger
@@ -13,26 +15,66 @@ from fedvalue.training import TraceGames
 from fedvalue.yardsticks import Empty
 from fedvalue_paper.costs import seconds_alone, smallest_client
 
-__all__ = ["KnownGame"]
+__all__ = ["KeptGame", "KnownGame", "SharedGame"]
 
 
-class KnownGame:
-    """Every coalition comes from memory, then from the store, and is trained only where neither has it.
+class SharedGame:
+    """A game of clients with data, whose coalitions are trained once for all methods.
 
     To a method it is a game like any other. `asked` are the coalitions that were asked for since it was last
-    emptied; an outcome carries the seconds of its training, whenever that was. All gradient methods look at
-    the same recorded run.
+    emptied; `sizes` are the samples of the clients.
     """
 
     replicates = 1
     doubts: tuple[str, ...] = ()
 
-    def __init__(self, game: FederatedGame, store: UtilityStore, trained: Callable[[int], None]) -> None:
-        self.game = game
-        self.n = game.n
-        self.names = game.names
-        self.id = game.id
+    def __init__(self, identity: str, names: Sequence[str], sizes: Sequence[int]) -> None:
+        self.id = identity
+        self.n = len(names)
+        self.names = tuple(names)
+        self.sizes = list(sizes)
         self.asked: set[int] = set()
+
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
+        """Utilities with the seconds that they once took."""
+        raise NotImplementedError
+
+    def utility(self, outcome: Outcome) -> float:
+        """The number that the game's metric gave."""
+        return outcome.metrics[UTILITY]
+
+
+class KeptGame(SharedGame):
+    """Every coalition comes from a file that a finished experiment left; nothing can be trained."""
+
+    def __init__(
+        self, identity: str, names: Sequence[str], sizes: Sequence[int], utilities: Mapping[int, float]
+    ) -> None:
+        super().__init__(identity, names, sizes)
+        self._utilities = utilities
+
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
+        """Utilities; what they took is not known here."""
+        self.asked.update(masks)
+        for mask in masks:
+            if mask not in self._utilities:
+                raise InputError(
+                    f"The kept utilities lack coalition {members(mask)}, which a method asked for. They fit another "
+                    "version of the methods: train anew, without --from-utilities."
+                )
+            yield mask, Outcome({UTILITY: self._utilities[mask]}, 0.0)
+
+
+class KnownGame(SharedGame):
+    """Every coalition comes from memory, then from the store, and is trained only where neither has it.
+
+    An outcome carries the seconds of its training, whenever that was. All gradient methods look at the same
+    recorded run.
+    """
+
+    def __init__(self, game: FederatedGame, store: UtilityStore, trained: Callable[[int], None]) -> None:
+        super().__init__(game.id, game.names, [len(data) for data in game.scenario.clients])
+        self.game = game
         self.averages = game.averages
         self._ledger = Ledger(_Watched(game, trained), store)
 
@@ -48,9 +90,13 @@ class KnownGame:
         for mask, utility in zip(masks, utilities, strict=True):
             yield mask, Outcome({UTILITY: utility}, self._ledger.took[mask])
 
-    def utility(self, outcome: Outcome) -> float:
-        """The number that the game's metric gave."""
-        return outcome.metrics[UTILITY]
+    def known(self) -> dict[int, float]:
+        """Every utility that memory or the store has."""
+        return {mask: utility for mask, (utility, _) in self._ledger.stored().items()} | self._ledger.known[0]
+
+    def trained_here(self) -> int:
+        """How many coalitions this process trained; it took the others from the store."""
+        return len(self._ledger.fresh[0])
 
     def trace_games(self, keep: Callable[[int, Outcome], None] | None = None) -> TraceGames:
         """The one recorded run."""

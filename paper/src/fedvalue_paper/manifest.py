@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,12 +18,21 @@ from fedvalue import __version__
 from fedvalue_paper.engine import Played
 from fedvalue_paper.spec import Experiment, read
 
-__all__ = ["MANIFEST", "command_of", "manifest", "settings_of", "written_settings"]
+__all__ = [
+    "MANIFEST",
+    "command_of",
+    "manifest",
+    "part_of_run",
+    "settings_of",
+    "written_manifest",
+    "written_parts",
+    "written_settings",
+]
 
 MANIFEST = "manifest.json"
 _FORMAT = "fedvalue.experiment/1"
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "matplotlib", "xgboost-cpu", "xgboost")
-_FOR_PEOPLE = ("title", "paper", "claim", "note", "takes", "table", "figures", "seeds")
+_FOR_PEOPLE = ("title", "paper", "claim", "note", "takes", "table", "figures", "seeds", "settings")
 
 
 def settings_of(experiment: Experiment) -> str:
@@ -36,10 +46,13 @@ def manifest(
     played: Sequence[Played],
     device: str,
     command: str,
-    seconds: float,
+    parts: Sequence[Mapping[str, Any]],
     finished: bool,
 ) -> dict[str, Any]:
-    """What there is to know about where the numbers come from."""
+    """What there is to know about where the numbers come from.
+
+    `parts` are the processes that the run took, one after the other: more than one where it was resumed.
+    """
     return {
         "format": _FORMAT,
         "experiment": experiment.name,
@@ -48,7 +61,8 @@ def manifest(
         "settings": settings_of(experiment),
         "command": command,
         "finished": finished,
-        "seconds_of_last_run": round(seconds, 2),
+        "resumed": len(parts) > 1,
+        "parts": [dict(part) for part in parts],
         "date": datetime.now(UTC).date().isoformat(),
         "seeds": list(experiment.seeds),
         "versions": {"fedvalue": __version__, "python": platform.python_version(), **_versions()},
@@ -66,17 +80,62 @@ def command_of(experiment: Experiment, own_data: bool) -> str:
     return f"fedvalue reproduce {experiment.name} --scale {experiment.scale}{variant}{seeds}{data}"
 
 
-def written_settings(folder: Path) -> str | None:
-    """The fingerprint of the grid that a folder was made with; None where it does not say."""
+def part_of_run(device: str) -> dict[str, Any]:
+    """A process that works on a run, as it begins; its seconds are known when it ends."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
+        "device": device,
+        "seconds": None,
+        "finished": False,
+    }
+
+
+def written_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a folder; empty where there is none that can be read."""
     try:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def written_parts(folder: Path) -> list[dict[str, Any]]:
+    """The processes that worked on a run so far."""
+    return list(written_manifest(folder).get("parts", ()))
+
+
+def written_settings(folder: Path) -> str | None:
+    """The fingerprint of the grid that a folder was made with; None where it does not say."""
+    return written_manifest(folder).get("settings")
+
+
+def _commit() -> str | None:
+    """The commit of the code that runs, with "-dirty" where files were changed since; None outside a checkout."""
+    here = Path(__file__).resolve()
+
+    def git(*args: str) -> str:
+        asked = ["git", "-C", str(here.parent), *args]
+        return subprocess.run(asked, capture_output=True, check=True, text=True, timeout=30).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", here.name)  # a package that is installed inside another's checkout
+        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    except (OSError, subprocess.SubprocessError):
         return None
-    return found.get("settings") if isinstance(found, dict) else None
 
 
 def _game(game: Played) -> dict[str, Any]:
     described: dict[str, Any] = {"label": game.label, "n": game.n, "game_id": game.game_id}
+    if game.kept is not None:
+        known = len(game.kept.utilities)
+        described |= {
+            "empty": {"rule": game.kept.empty_rule, "utility": game.kept.utilities.get(0)},
+            "coalitions": {
+                "trained_by_last_part": game.trained_here,
+                "from_store": known - game.trained_here,
+            },
+        }
     if game.scenario is not None:
         described |= {
             "data": game.scenario.name,

@@ -60,6 +60,20 @@ def _against_truth(metric: Callable[[Values, Values], float]) -> Measure:
     return lambda finding: None if finding.truth is None else metric(finding.values, finding.truth)
 
 
+def _by_estimate(finding: Finding) -> float | None:
+    """‖φ̂ − φ‖ / ‖φ̂‖, the error that the authors printed in Table IV and Fig. 6."""
+    if finding.truth is None:
+        return None
+    error, norm = _norm(finding.values.mean - finding.truth.mean), _norm(finding.values.mean)
+    return error / norm if norm else 0.0 if error == 0 else math.inf
+
+
+def _better(finding: Finding) -> float | None:
+    """1 where the run is closer to the exact values than the equal split, else 0: the mean over runs says how often."""
+    skill = MEASURES["skill"](finding)
+    return None if skill is None or math.isnan(skill) else float(skill > 0)
+
+
 def _mean_error(finding: Finding) -> float | None:
     """|mean φ̂ − mean φ| / |mean φ|: the error that clients have in common, which the paper's bound is about."""
     if finding.truth is None:
@@ -86,9 +100,15 @@ def _free_rider_error(finding: Finding) -> float | None:
 
 def _symmetry_error(finding: Finding) -> float | None:
     """‖φ̂ of a copy − φ̂ of its original‖ over all copies, which ought to be 0."""
-    pairs = [(role["client"], role["of"]) for role in _roles(finding) if role["role"] == "copy"]
-    copies, originals = [copy for copy, _ in pairs], [original for _, original in pairs]
-    return _norm(finding.values.mean[copies] - finding.values.mean[originals]) if pairs else None
+    copies, originals = _copied(finding)
+    return _norm(finding.values.mean[copies] - finding.values.mean[originals]) if copies else None
+
+
+def _symmetry_by_originals(finding: Finding) -> float | None:
+    """The same in parts of ‖φ̂ of the originals‖, as the authors have it."""
+    error, (_, originals) = _symmetry_error(finding), _copied(finding)
+    norm = _norm(finding.values.mean[originals])
+    return None if error is None or norm == 0 else error / norm
 
 
 def _relative(measure: Measure) -> Measure:
@@ -148,6 +168,12 @@ def _sizes(finding: Finding, scenario: Scenario) -> tuple[int, int, float, int]:
     return n, int(k), samples, math.prod(scenario.test.x.shape[1:]) + 1
 
 
+def _copied(finding: Finding) -> tuple[list[int], list[int]]:
+    """Copies, and the original of each."""
+    pairs = [(role["client"], role["of"]) for role in _roles(finding) if role["role"] == "copy"]
+    return [copy for copy, _ in pairs], [original for _, original in pairs]
+
+
 def _roles(finding: Finding) -> list[Mapping[str, Any]]:
     return [] if finding.scenario is None else list(finding.scenario.details.get("roles", ()))
 
@@ -158,7 +184,9 @@ def _norm(vector: NDArray[np.float64]) -> float:
 
 MEASURES: dict[str, Measure] = {
     "error": _against_truth(scoring.relative_l2),
+    "error_by_estimate": _by_estimate,
     "skill": _against_truth(scoring.skill),
+    "better": _better,
     "kendall": _against_truth(scoring.kendall),
     "spearman": _against_truth(scoring.spearman),
     "payout_error": _against_truth(scoring.payout_error),
@@ -168,6 +196,7 @@ MEASURES: dict[str, Measure] = {
     "symmetry_error": _symmetry_error,
     "free_rider_relative": _relative(_free_rider_error),
     "symmetry_relative": _relative(_symmetry_error),
+    "symmetry_by_originals": _symmetry_by_originals,
     "mean_value": _mean_value,
     "lemma_value": _lemma_value,
     "bound": _bound,
@@ -182,11 +211,17 @@ COLUMNS: dict[str, Column] = {
     "model": Column("model"),
     "partition": Column("partition"),
     "n": Column("n", ".0f"),
+    "empty": Column("v(∅)", ".4g", "utility without any data"),
     "budget": Column("γ", ".0f", "distinct coalitions that the method may evaluate"),
     "k": Column("K", ".0f", "largest size of the coalitions that are evaluated"),
     "trainings": Column("trainings", ",.0f", "coalitions evaluated; for Perm-Shapley n·n!, without reuse"),
     "error": Column("error", _ERROR, "‖estimate − exact‖ / ‖exact‖, the paper's l2 error", spread=True),
+    "error_by_estimate": Column("error by\nestimate", _ERROR, "‖estimate − exact‖ / ‖estimate‖, as the authors divide in Table IV and Fig. 6", spread=True),
     "skill": Column("skill", "+.2f", "1 is exact, 0 no better than paying everyone the same", spread=True),
+    "better": Column("better\nthan equal", ".0%", "share of the runs that are closer to the exact values than the equal split"),
+    "error_expected": Column("error,\nexpected", _ERROR, "the same against the mean of the exact values over all training seeds", spread=True),
+    "skill_expected": Column("skill,\nexpected", "+.2f", "skill against that mean", spread=True),
+    "better_expected": Column("better,\nexpected", ".0%", "share of the runs that are closer to that mean than the equal split"),
     "kendall": Column("Kendall\nτ", "+.2f", "agreement of the ranking with the exact one, over the runs that rank at all", spread=True),
     "spearman": Column("Spearman\nρ", "+.2f", "agreement of the ranking with the exact one, over the runs that rank at all", spread=True),
     "payout_error": Column("payout\nerror %", ".1f", "largest error of a client's share, in percent of the pot", spread=True),
@@ -196,6 +231,7 @@ COLUMNS: dict[str, Column] = {
     "symmetry_error": Column("copies", _ERROR, "norm of the differences between copies and originals", spread=True),
     "free_rider_relative": Column("free riders,\nrelative", _ERROR, "the same in parts of ‖estimate‖", spread=True),
     "symmetry_relative": Column("copies,\nrelative", _ERROR, "the same in parts of ‖estimate‖", spread=True),
+    "symmetry_by_originals": Column("copies by\noriginals", _ERROR, "the same in parts of the norm of the originals' values", spread=True),
     "mean_value": Column("mean\nvalue", ".3g", "of a client"),
     "lemma_value": Column("Lemma 1", ".3g", "the mean value that Lemma 1 expects"),
     "bound": Column("bound", _ERROR, "(n−k)t / ((kt−|x|−1)(nt−|x|−2)), from the proof of Theorem 3"),
@@ -206,6 +242,7 @@ COLUMNS: dict[str, Column] = {
     "error_variance": Column("error's\nvariance", _ERROR, "variance of the error over seeds"),
     "values": Column("values", ".4f"),
     "expected": Column("paper's values", ".4f"),
+    "sample_epochs": Column("sample\nepochs", ".3g", "samples × rounds × epochs over its trainings: the cost, whatever the machine"),
     "paper_seconds": Column("paper\ntime s", ".3g", "its trainings one after the other, at the measured cost of each (≈: extrapolated)"),
     "wall_seconds": Column("wall\ntime s", ".3g", "what this engine took for these coalitions, and the method itself"),
 }  # fmt: skip

@@ -11,13 +11,16 @@ from typing import Any
 
 from fedvalue.errors import InputError
 from fedvalue_paper.engine import ROWS, Played
-from fedvalue_paper.files import write_whole
-from fedvalue_paper.manifest import MANIFEST, manifest
+from fedvalue_paper.files import read_text, write_whole
+from fedvalue_paper.kept import UTILITIES, write_kept
+from fedvalue_paper.manifest import MANIFEST, manifest, part_of_run, written_manifest, written_parts
+from fedvalue_paper.printed import write_beside
+from fedvalue_paper.recompute import KEPT_ROWS, Recomputed, Source, about
 from fedvalue_paper.rows import Row
 from fedvalue_paper.spec import Experiment
 from fedvalue_paper.tables import Part, aggregated, markdown, parts_of, table_csv
 
-__all__ = ["Notes", "Published", "begin", "draw_figures", "forget_empty", "publish"]
+__all__ = ["Notes", "Published", "begin", "draw_figures", "forget_empty", "publish", "publish_again"]
 
 _TABLE = ("table.csv", "table.md")
 
@@ -42,13 +45,16 @@ class Published:
 
 def begin(experiment: Experiment, folder: Path, notes: Notes, fresh: bool) -> None:
     """Makes the folder and says in it what is run there; `fresh`: what an earlier run left is removed."""
+    from fedvalue_paper.figures.plots import FORMATS
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if fresh:
-            figures = [f"{given['name']}.{kind}" for given in experiment.figures for kind in ("png", "svg")]
-            for name in (ROWS, *_TABLE, *figures):
+            figures = [f"{given['name']}.{suffix}" for given in experiment.figures for suffix in FORMATS]
+            for name in (ROWS, KEPT_ROWS, UTILITIES, *_TABLE, *figures, MANIFEST):
                 (folder / name).unlink(missing_ok=True)
-        _write_json(manifest(experiment, (), notes.device, notes.command, 0.0, False), folder / MANIFEST)
+        parts = [*written_parts(folder), part_of_run(notes.device)]
+        _write_json(manifest(experiment, (), notes.device, notes.command, parts, False), folder / MANIFEST)
     except OSError as error:
         raise InputError(f"Cannot write to {folder}: {error.strerror}.") from error
 
@@ -73,20 +79,49 @@ def publish(
     notes: Notes,
     seconds: float,
 ) -> Published:
-    """Writes the table, the figures and the manifest beside the rows."""
+    """Writes the table, the figures, what they can be computed from again, and the manifest beside the rows."""
+    write_whole(folder / KEPT_ROWS, read_text(folder / ROWS))
+    write_kept(folder / UTILITIES, about(experiment), [game.kept for game in played if game.kept])
+    *earlier, last = written_parts(folder)
+    ended = [*earlier, {**last, "seconds": round(seconds, 2), "finished": True}]
+    record = manifest(experiment, played, notes.device, notes.command, ended, True)
+    return _published(experiment, rows, folder, record, (ROWS, KEPT_ROWS, UTILITIES))
+
+
+def publish_again(
+    experiment: Experiment, found: Recomputed, source: Source, folder: Path, notes: Notes
+) -> Published:
+    """The same from kept utilities; the manifest is that of the trainings, and says what was done here."""
+    here = {
+        **part_of_run(notes.device),
+        "command": notes.command,
+        "rows_computed": found.computed,
+        "rows_taken_over": found.taken,
+    }
+    record = {**written_manifest(source.folder), "recomputed": here}
+    return _published(experiment, found.rows, folder, record, (ROWS,))
+
+
+def _published(
+    experiment: Experiment,
+    rows: Sequence[Row],
+    folder: Path,
+    record: Mapping[str, Any],
+    beside: Sequence[str],
+) -> Published:
     lines = aggregated(rows, experiment.table)
     parts = parts_of(lines, experiment.table)
     (folder / _TABLE[0]).write_text(table_csv(lines), encoding="utf-8")
     (folder / _TABLE[1]).write_text(markdown(experiment, parts), encoding="utf-8")
     figures = draw_figures(experiment, rows, folder)
-    record = manifest(experiment, played, notes.device, notes.command, seconds, True)
     _write_json(record, folder / MANIFEST)
-    files = [folder / name for name in (ROWS, *_TABLE)]
+    files = [folder / name for name in (*beside, *_TABLE)]
+    files += write_beside(experiment, folder)
     return Published(lines, parts, [*files, *figures, folder / MANIFEST], record)
 
 
 def draw_figures(experiment: Experiment, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Every figure as PNG and SVG; one for which there is nothing to show is left out."""
+    """Every figure as PNG, SVG and PDF; one for which there is nothing to show is left out."""
     from fedvalue_paper.figures.plots import FigureSpec, NothingToShow, draw, save
 
     paths: list[Path] = []

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedvalue_paper.files import write_whole
+from fedvalue_paper.files import read_text, write_whole
 from fedvalue_paper.grid import GameSpec, games_of
 from fedvalue_paper.measures import MEASURES
 from fedvalue_paper.spec import Experiment
@@ -19,12 +20,13 @@ Row: TypeAlias = dict[str, Any]
 
 _BEFORE = (
     "experiment", "scale", "variant", "game", "game_id", "scenario", "partition", "model", "n", "samples",
-    "game_seed", "metric", "method", "label", "options", "budget", "seed", "applicable", "reason", "trainings",
+    "game_seed", "training_seed", "empty", "empty_rule", "metric", "method", "label", "options", "budget", "seed", "applicable", "reason", "trainings",
 )  # fmt: skip
-_AFTER = ("paper_seconds", "extrapolated", "wall_seconds", "values", "expected")
+_EXPECTED = ("error_expected", "skill_expected", "better_expected")  # against the mean over training seeds
+_AFTER = (*_EXPECTED, "sample_epochs", "paper_seconds", "extrapolated", "wall_seconds", "values", "expected")
 _KEY = ("game_id", "metric", "method", "label", "options", "budget", "seed")
 _TEXT = {
-    "experiment", "scale", "variant", "game", "game_id", "scenario", "partition", "model", "metric", "method",
+    "experiment", "scale", "variant", "game", "game_id", "scenario", "partition", "model", "empty_rule", "metric", "method",
     "label", "options", "reason", "values", "expected",
 }  # fmt: skip
 
@@ -51,8 +53,8 @@ class RowFile:
     def read(self) -> list[Row]:
         """The complete rows; none where there is no file, or one with other columns."""
         try:
-            text = self.path.read_text(encoding="utf-8")
-        except OSError:
+            text = read_text(self.path)
+        except (OSError, EOFError, zlib.error):
             return []
         lines = text[: text.rfind("\n") + 1].splitlines()
         if not lines or next(csv.reader(lines[:1])) != self.columns:

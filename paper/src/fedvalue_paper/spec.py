@@ -33,7 +33,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Listed:
-    """A method with its options, of which lists are crossed; None where the experiment decides."""
+    """A method with its options, of which lists are crossed; None where the experiment decides.
+
+    `over_seeds`: it spreads its trainings over all training seeds of a setting, where there are several. With more than
+    `most_clients` it is not run.
+    """
 
     key: str
     name: str
@@ -42,6 +46,8 @@ class Listed:
     budgets: tuple[int | str, ...] | None = None
     seeds: tuple[int, ...] | None = None
     expected: tuple[float, ...] | None = None
+    over_seeds: bool = False
+    most_clients: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment at one scale: all that the engine needs to know."""
+    """One experiment at one scale: all that the engine needs to know.
+
+    `settings` says what was run in the paper and what is run here, a line for each: what, there, here.
+    """
 
     name: str
     scale: str
@@ -76,6 +85,7 @@ class Experiment:
     exact_up_to: int
     table: Shown
     figures: tuple[Mapping[str, Any], ...]
+    settings: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,7 @@ class Document:
             raise _unknown(f"variant of {self.name!r}:", variant, self.variants)
         base, differs = self.content, self.content["scale"][scale]
         varies = self.content.get("variant", {}).get(variant, {})
-        settings = {**base, **differs}
+        settings = {**base, **differs, **varies}
         notes = [" ".join(str(part["note"]).split()) for part in (base, differs, varies) if "note" in part]
         entries = _merged(
             _merged(base.get("method", {}), differs.get("method", {})), varies.get("method", {})
@@ -126,21 +136,23 @@ class Document:
             claim=" ".join(str(base["claim"]).split()),
             note=" ".join(notes),
             takes=self.takes(scale),
-            blocks=tuple(self._blocks(differs)),
+            blocks=tuple(self._blocks(differs, varies)),
             methods=tuple(_listed(key, entries.get(key, {})) for key in settings["methods"]),
             budgets=tuple(settings.get("budgets", ("paper",))),
             seeds=_seeds(settings.get("seeds", 1) if seeds is None else seeds),
             exact_up_to=int(settings.get("exact_up_to", 12)),
-            table=_shown(base["table"]),
-            figures=tuple(base.get("figure", ())),
+            table=_shown(_merged(base["table"], varies.get("table", {}))),
+            figures=tuple(settings.get("figure", ())),
+            settings=tuple(tuple(line) for line in settings.get("settings", ())),
         )
 
-    def _blocks(self, differs: Mapping[str, Any]) -> Iterable[Block]:
+    def _blocks(self, differs: Mapping[str, Any], varies: Mapping[str, Any]) -> Iterable[Block]:
         base = self.content
         for name in dict.fromkeys([*base.get("game", {}), *differs.get("game", {})]):
             layers = (
                 base.get("games", {}), base.get("game", {}).get(name, {}),
                 differs.get("games", {}), differs.get("game", {}).get(name, {}),
+                varies.get("games", {}), varies.get("game", {}).get(name, {}),
             )  # fmt: skip
             settings: dict[str, Any] = {}
             for layer in layers:
@@ -242,6 +254,8 @@ def _listed(key: str, entry: Mapping[str, Any]) -> Listed:
         budgets=None if budgets is None else tuple(budgets),
         seeds=None if seeds is None else _seeds(seeds),
         expected=None if expected is None else tuple(map(float, expected)),
+        over_seeds=bool(entry.get("over_seeds", False)),
+        most_clients=entry.get("most_clients"),
     )
 
 

@@ -19,6 +19,7 @@ __all__ = ["Part", "aggregated", "legend", "markdown", "parts_of", "table_csv"]
 NOT_APPLICABLE, NOTHING = "\\", "–"
 _LISTS = ("values", "expected")
 _ALWAYS = ("error", "skill", "kendall")
+_EMPTY = ("empty", "empty_rule")
 _ROUNDING = 1e-12  # what is left of 0 in floating point
 
 
@@ -39,6 +40,7 @@ def aggregated(rows: Sequence[Row], shown: Shown) -> list[Row]:
     """
     always = [name for name in _ALWAYS if any(row.get(name) is not None for row in rows)]
     columns = list(dict.fromkeys([*shown.columns, *always]))
+    columns += [name for name in _EMPTY if any(row.get(name) is not None for row in rows)]
     by = [*shown.split, *shown.rows, *([shown.across] if shown.across else [])]
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -53,7 +55,9 @@ def parts_of(lines: Sequence[Row], shown: Shown) -> list[Part]:
         groups.setdefault(tuple(line[name] for name in shown.split), []).append(line)
     found = []
     for key, group in groups.items():
-        title = ", ".join(_named(name, value) for name, value in zip(shown.split, key, strict=True))
+        facts = [_named(name, value) for name, value in zip(shown.split, key, strict=True)]
+        games = max((line.get("games") or 0 for line in group), default=0)
+        title = ", ".join([*facts, *([f"{games} games"] if games > 1 else []), *_empty(group)])
         if shown.across:
             found += [_side_by_side(title, group, shown, column) for column in shown.columns]
         else:
@@ -61,12 +65,25 @@ def parts_of(lines: Sequence[Row], shown: Shown) -> list[Part]:
     return found
 
 
+def _empty(lines: Sequence[Row]) -> list[str]:
+    """What v(∅) is in the games of a table, and how it was fixed; nothing where utilities are given as numbers."""
+    found = sorted({line["empty"] for line in lines if line.get("empty") is not None})
+    rules = {rule for line in lines if (rule := line.get("empty_rule"))}
+    if not found or not rules:
+        return []
+    numbers = dict.fromkeys(format(number, ".4g") for number in (found[0], found[-1]))
+    return [f"v(∅) = {' to '.join(numbers)} ({', '.join(sorted(rules))})"]
+
+
 def legend(shown: Shown) -> list[str]:
     """A sentence for every column that needs one."""
     wanted = [_column(name) for name in shown.columns]
     said = [f"{_one_line(column.heading)}: {column.meaning}." for column in wanted if column.meaning]
     if any(column.spread for column in wanted):
-        said.append("±: standard deviation over the runs (seeds, and games where a line stands for several).")
+        said.append(
+            "±: standard deviation over games, that is partitions and training seeds, where a line stands for several "
+            "of them; else over runs with other random numbers of the method."
+        )
     return said
 
 
@@ -77,6 +94,8 @@ def markdown(experiment: Experiment, parts: Sequence[Part]) -> str:
     text = [f"# {experiment.title}", f"{about}{variant}.", f"The paper: {experiment.claim}"]
     if experiment.note:
         text.append(experiment.note)
+    if experiment.settings:
+        text.append(_settings(experiment.settings))
     for part in parts:
         if part.title:
             text.append(f"## {part.title}")
@@ -88,6 +107,12 @@ def markdown(experiment: Experiment, parts: Sequence[Part]) -> str:
         text.append("\n".join("| " + " | ".join(map(_escaped, line)) + " |" for line in lines))
     text.append("\n".join(f"- {line}" for line in _notes(experiment, parts)))
     return "\n\n".join(text) + "\n"
+
+
+def _settings(lines: Sequence[tuple[str, str, str]]) -> str:
+    head = ("", "paper", "here")
+    rows = [head, ("---",) * 3, *lines]
+    return "\n".join("| " + " | ".join(map(_escaped, row)) + " |" for row in rows)
 
 
 def table_csv(lines: Sequence[Row]) -> str:
@@ -102,9 +127,13 @@ def table_csv(lines: Sequence[Row]) -> str:
 
 def _summary(group: Sequence[Row], columns: Sequence[str]) -> Row:
     applicable = [row for row in group if row.get("applicable")]
-    summary: Row = {"runs": len(applicable)}
+    summary: Row = {"runs": len(applicable), "games": len({row.get("game_id") for row in applicable})}
     for name in columns:
-        found = [row[name] for row in applicable if row.get(name) is not None]
+        among = group if name == "empty_rule" else applicable
+        found = [row[name] for row in among if row.get(name) is not None]
+        if name == "empty_rule":
+            summary[name] = ", ".join(sorted(set(found))) or None
+            continue
         if name in _LISTS:
             vectors = [list(map(float, text.split())) for text in found]
             means = [fmean(numbers) for numbers in zip(*vectors, strict=True)]
@@ -112,9 +141,19 @@ def _summary(group: Sequence[Row], columns: Sequence[str]) -> Row:
             continue
         summary[name] = fmean(found) if found else None
         if _column(name).spread:
-            summary[f"{name}_sd"] = _deviation(found)
+            of_games = _means_of_games(applicable, name)
+            summary[f"{name}_sd"] = _deviation(of_games if len(of_games) > 1 else found)
     summary["extrapolated"] = any(row.get("extrapolated") for row in applicable)
     return summary
+
+
+def _means_of_games(rows: Sequence[Row], name: str) -> list[float]:
+    """A number for each game, which is one partition trained with one seed."""
+    games: dict[Any, list[float]] = {}
+    for row in rows:
+        if row.get(name) is not None:
+            games.setdefault(row.get("game_id"), []).append(row[name])
+    return [fmean(numbers) for numbers in games.values()]
 
 
 def _deviation(numbers: Sequence[float]) -> float | None:

@@ -1,4 +1,4 @@
-"""Axes: their range, their ticks and the numbers on them, with a place for zero on a logarithmic axis."""
+"""Axes: their scale, their range, their ticks and the numbers on them."""
 
 from __future__ import annotations
 
@@ -6,67 +6,161 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, log10
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from fedvalue.errors import InputError
+from fedvalue_paper.figures._rows import Spread
+from fedvalue_paper.figures.words import number_text
 
-__all__ = ["AxisRange", "Span", "fit_range", "log_ticks", "number_text", "shareable"]
+__all__ = ["LINEAR", "AxisRange", "Scale", "fit_range", "fit_scale", "log_ticks", "shareable"]
 
 # An exact method's error is 0 up to rounding: beside real errors it must not stretch the axis to 1e-17.
-ROUNDING = 1e-12
+_ROUNDING = 1e-12
+_GAP = 100.0
 _STEPS = [1, 2, 2.5, 5, 10]
-_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
-# A value and the ends of its whisker.
-Span = tuple[float, float, float]
+
+@dataclass(frozen=True)
+class Scale:
+    """How numbers become places. `threshold`: where the linear part of "symlog" ends, `height`: its decades."""
+
+    name: str
+    threshold: float = 1.0
+    height: float = 1.0
+
+    def place(self, value: float) -> float:
+        """Where a number lies; on the logarithmic scales the unit is a decade."""
+        if self.name == "linear":
+            return value
+        if self.name == "log":
+            return log10(value)
+        size = abs(value) / self.threshold
+        place = self.height * size if size <= 1 else self.height + log10(size)
+        return place if value >= 0 else -place
+
+    def number(self, place: float) -> float:
+        """The number at a place."""
+        if self.name == "linear":
+            return place
+        if self.name == "log":
+            return float(10**place)
+        size = abs(place) / self.height if abs(place) <= self.height else 10 ** (abs(place) - self.height)
+        return float(size * self.threshold * (1 if place >= 0 else -1))
+
+
+LINEAR = Scale("linear")
 
 
 @dataclass(frozen=True)
 class AxisRange:
-    """From where to where an axis goes. `zero` is the place of 0 on a logarithmic axis, where one is needed."""
+    """From where to where an axis goes, and its ticks; without any, a few round numbers (`whole` ones)."""
 
-    scale: str
+    scale: Scale
     low: float
     high: float
     ticks: tuple[float, ...] | None = None
-    zero: float | None = None
-    tiny: float = 0.0
     whole: bool = False
 
-    def at(self, value: float) -> float:
-        """Where a value is drawn; what lies below the axis is drawn on its edge."""
-        if self.scale == "linear":
-            return value
-        return max(value, self.low) if value > self.tiny or self.zero is None else self.zero
-
     def apply(self, axes: Axes, which: Literal["x", "y"]) -> None:
-        """Set limits and ticks of the x or the y axis."""
-        axes.set(**{f"{which}scale": self.scale, f"{which}lim": (self.low, self.high)})
+        """Set scale, limits and ticks of the x or the y axis, and mark 0 where the scale is made for it."""
+        options: dict[str, Any] = {}
+        if self.scale.name == "symlog":
+            # matplotlib counts the linear part in other units: 0.9 of a decade.
+            options = {"linthresh": self.scale.threshold, "linscale": 0.9 * self.scale.height}
+        (axes.set_xscale if which == "x" else axes.set_yscale)(self.scale.name, **options)
+        axes.set(**{f"{which}lim": (self.low, self.high)})
         axis = axes.xaxis if which == "x" else axes.yaxis
         if self.ticks is None:
             axis.set_major_locator(MaxNLocator(nbins=5, steps=_STEPS, integer=self.whole))
         else:
             axis.set_major_locator(FixedLocator(self.ticks))
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda v, _: "0" if v == self.zero else number_text(v)))
+        # One way of writing per axis: where some numbers need powers of ten, all below 1 have them.
+        plain = 1.0 if any(0 < abs(tick) < 1e-3 for tick in self.ticks or ()) else 1e-3
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value, plain)))
+        axis.set_minor_locator(FixedLocator(minor) if (minor := self._between()) else NullLocator())
+        axis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+        if self.scale.name == "symlog":
+            band, line = (axes.axvspan, axes.axvline) if which == "x" else (axes.axhspan, axes.axhline)
+            band(-self.scale.threshold, self.scale.threshold, color="#F2F2F2", linewidth=0, zorder=0.4)
+            line(0.0, color="#555555", linewidth=0.7, zorder=1.4)
+
+    def _between(self) -> list[float]:
+        """2, 3, … 9 of every decade, which show that an axis is logarithmic; not where decades are many."""
+        if self.scale.name == "linear":
+            return []
+        least = self.scale.threshold if self.scale.name == "symlog" else self.low
+        most = max(abs(self.low), abs(self.high))
+        if most <= least or log10(most / least) > 6:
+            return []
+        sizes = [
+            digit * 10.0**power
+            for power in range(floor(log10(least)), ceil(log10(most)))
+            for digit in range(2, 10)
+        ]
+        both = [-size for size in sizes] + sizes if self.scale.name == "symlog" else sizes
+        return [number for number in both if self.low <= number <= self.high and abs(number) > least]
 
 
-def fit_range(scale: str, spans: Sequence[Span], column: str, marked: Iterable[float] = ()) -> AxisRange:
-    """The range that shows the spans. `marked` are the few values that x takes, good places for ticks."""
+def fit_scale(name: str, numbers: Sequence[float]) -> Scale:
+    """The scale for these numbers; "log" turns into "symlog" where some of them are not above 0.
+
+    The linear part of a symlog axis ends at the power of ten below the smallest number that counts. Counting begins
+    at the largest and ends at a gap of two decades: what lies below it is 0 for all that the figure is about, and
+    would otherwise take most of its height.
+
+    >>> fit_scale("symlog", [0.0, 3e-8, 0.02, 0.4]).threshold
+    0.01
+    >>> fit_scale("log", [0.0, 1e-17, 0.02]).name
+    'symlog'
+    """
+    largest = max(map(abs, numbers), default=0.0)
+    tiny = _ROUNDING * largest
+    if name == "linear" or (name == "log" and numbers and min(numbers) > tiny):
+        return Scale(name)
+    smallest = largest or 1.0
+    for size in sorted({abs(number) for number in numbers}, reverse=True):
+        if size < smallest / _GAP:
+            break
+        smallest = size
+    threshold = float(f"1e{floor(log10(smallest))}")
+    decades = log10((largest or 1.0) / threshold)
+    return Scale("symlog", threshold, max(0.6, decades / 6))
+
+
+def fit_range(scale: Scale, spreads: Sequence[Spread], marked: Iterable[float] = ()) -> AxisRange:
+    """The range that shows the spreads. `marked` are the few values that x takes, good places for ticks."""
     marked = sorted(set(marked))
-    return _log_range(spans, column, marked) if scale == "log" else _linear_range(spans, marked)
+    low, high = min(spread.low for spread in spreads), max(spread.high for spread in spreads)
+    if scale.name == "linear":
+        return _linear_range(low, high, marked)
+    if scale.name == "log":
+        # A deviation larger than the mean has no lower end here: its bar runs out of the picture.
+        low = min(s.low if s.low > s.mean / 5 else s.mean / 2 for s in spreads)
+        ticks = _marked_ticks(marked) or log_ticks(low, high)
+    else:
+        low, high = min(low, 0.0), max(high, 0.0)
+        up, down = _ticks_above(scale, high), _ticks_above(scale, -low)
+        ticks = [*(-tick for tick in reversed(down)), 0.0, *up]
+    first, last = scale.place(low), scale.place(high)
+    pad = 0.05 * max(last - first, 0.3)
+    return AxisRange(scale, scale.number(first - pad), scale.number(last + 1.2 * pad), tuple(ticks))
 
 
-def _linear_range(spans: Sequence[Span], marked: Sequence[float]) -> AxisRange:
-    low, high = min(span[1] for span in spans), max(span[2] for span in spans)
-    if not marked and all(span[0] >= 0 for span in spans) and (low < high / 2 or 0 < low == high):
-        return AxisRange("linear", -0.03 * high, 1.06 * high)  # what is never negative starts at zero
-    pad = 0.05 * (high - low) or max(abs(high) / 10, 0.5)
+def _ticks_above(scale: Scale, high: float) -> list[float]:
+    """Ticks on one side of 0."""
+    if high <= 0:
+        return []
+    return log_ticks(scale.threshold, high) if high > scale.threshold else [scale.threshold]
+
+
+def _linear_range(low: float, high: float, marked: Sequence[float]) -> AxisRange:
+    if not marked and low >= 0 and (low < high / 2 or 0 < low == high):
+        return AxisRange(LINEAR, -0.03 * high, 1.06 * high)  # what is never negative starts at zero
+    pad = 0.06 * (high - low) or max(abs(high) / 10, 0.5)
     whole = bool(marked) and all(value % 1 == 0 for value in marked)
-    return AxisRange("linear", low - pad, high + pad, tuple(marked) if _even(marked) else None, whole=whole)
+    return AxisRange(LINEAR, low - pad, high + pad, tuple(marked) if _even(marked) else None, whole)
 
 
 def _even(marked: Sequence[float]) -> bool:
@@ -76,31 +170,6 @@ def _even(marked: Sequence[float]) -> bool:
         0 < len(marked) <= 10
         and len(steps) <= 1
         and all(value % step == 0 for step in steps for value in marked)
-    )
-
-
-def _log_range(spans: Sequence[Span], column: str, marked: Sequence[float]) -> AxisRange:
-    if negative := [span[0] for span in spans if span[0] < 0]:
-        raise InputError(
-            f"A logarithmic axis shows numbers from 0 upwards; {column!r} holds {min(negative):g}. "
-            "Use a linear scale, or leave these rows out with where."
-        )
-    tiny = ROUNDING * max(span[0] for span in spans)
-    positive = [span for span in spans if span[0] > tiny]
-    zeros = len(positive) < len(spans)
-    if not positive:
-        return AxisRange("log", 0.5, 2.0, (1.0,), 1.0)
-    # A deviation larger than the mean has no lower end here: its band runs out of the picture.
-    low = min(end if end > centre / 5 else centre / 2 for centre, end, _ in positive)
-    high = max(span[2] for span in positive)
-    decades = max(log10(high / low), 0.3)
-    ticks = _marked_ticks(marked) or log_ticks(low, high)
-    if not zeros:
-        return AxisRange("log", low * 10 ** (-0.05 * decades), high * 10 ** (0.06 * decades), tuple(ticks))
-    zero = low * 10 ** (-0.13 * decades)
-    ticks = [zero, *(tick for tick in ticks if tick >= low)]
-    return AxisRange(
-        "log", zero * 10 ** (-0.06 * decades), high * 10 ** (0.06 * decades), tuple(ticks), zero, tiny
     )
 
 
@@ -130,28 +199,9 @@ def log_ticks(low: float, high: float) -> list[float]:
     return inside[:: ceil(len(inside) / 6)]
 
 
-def number_text(value: float) -> str:
-    """A number as short as it can be, without markup.
-
-    >>> number_text(0.25), number_text(-20), number_text(1e-5), number_text(3e7), number_text(12000)
-    ('0.25', '−20', '10⁻⁵', '3·10⁷', '12 000')
-    """
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        text = f"{value:.6g}"
-        text = f"{value:,.0f}".replace(",", " ") if abs(value) >= 1e4 else text
-        return text.replace("-", "−")
-    mantissa, power = f"{value:.3e}".split("e")
-    digits = f"{float(mantissa):g}".replace("-", "−")
-    tens = "10" + str(int(power)).translate(_SUPERSCRIPT)
-    return tens if digits == "1" else f"−{tens}" if digits == "−1" else f"{digits}·{tens}"
-
-
-def shareable(scale: str, panels: Iterable[Sequence[float]]) -> bool:
+def shareable(scale: Scale, panels: Iterable[Sequence[float]]) -> bool:
     """Whether panels can share an axis: none would be squeezed into less than a quarter of it."""
-    places = [list(panel) for panel in panels if panel]
-    if scale == "log":
-        tiny = ROUNDING * max((value for panel in places for value in panel), default=0.0)
-        places = [found for panel in places if (found := [log10(v) for v in panel if v > tiny])]
+    places = [[scale.place(number) for number in panel] for panel in panels if panel]
     if not places:
         return True
     whole = max(map(max, places)) - min(map(min, places))

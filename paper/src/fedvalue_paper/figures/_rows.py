@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from math import isfinite
 from numbers import Real
 from statistics import fmean, stdev
 from typing import NamedTuple
 
 from fedvalue.errors import InputError
+from fedvalue_paper.figures.words import Quantity, quantity
 
 __all__ = [
     "KINDS",
+    "SCALES",
     "Entry",
     "FigureSpec",
     "Mark",
     "NothingToShow",
+    "Spread",
     "entries_of",
-    "mark_of",
-    "marks_by_x",
+    "marks_of",
     "pareto_front",
 ]
 
 KINDS = ("line", "scatter", "bars", "front")
+SCALES = ("linear", "log", "symlog")
 
 
 class NothingToShow(InputError):  # noqa: N818 - a state of the rows, not a mistake
@@ -35,12 +37,15 @@ class NothingToShow(InputError):  # noqa: N818 - a state of the rows, not a mist
 class FigureSpec:
     """What one figure shows: the columns of the rows that become its axes, colours and panels.
 
-    `series`: one colour per value, fixed for methods. `panels`: columns that span small multiples.
-    `band`: "sd" draws ± one standard deviation over repeated rows, "none" does not. `where` keeps the
-    rows whose column equals the given value, or is one of a list.
+    `series`: one look per value, fixed for methods. `panels`: columns that span small multiples. Whatever else
+    rows differ in (seeds of methods, partitions, trainings) is averaged over; `band`: "sd" draws ± one standard
+    deviation of it, "none" does not. `where` keeps the rows whose column equals the given value, or is one of a list.
 
-    Kinds: "line" (mean against x), "scatter" (one mark per series), "bars" (x are categories), "front" (all
-    repeats and the Pareto front of each series: small is good on both axes).
+    Kinds: "line" (means against x), "scatter" (a mark per series, budget and options), "bars" (x are categories),
+    "front" (a scatter with the Pareto front of each series: small is good on both axes).
+
+    Scales: "symlog" for values near 0, which is logarithmic but for a linear part around 0; a "log" axis on which
+    something would not be above 0 becomes one. Labels of axes are those of `words` where none are given.
 
     >>> FigureSpec("budget", "line", "budget", "error", where={"n": [6, 10]}).series
     'label'
@@ -56,17 +61,11 @@ class FigureSpec:
     y_scale: str = "linear"
     x_label: str = ""
     y_label: str = ""
-    title: str = ""
     band: str = "sd"
     where: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        choices = {
-            "kind": KINDS,
-            "x_scale": ("linear", "log"),
-            "y_scale": ("linear", "log"),
-            "band": ("sd", "none"),
-        }
+        choices = {"kind": KINDS, "x_scale": SCALES, "y_scale": SCALES, "band": ("sd", "none")}
         for key, allowed in choices.items():
             if (came := getattr(self, key)) not in allowed:
                 raise InputError(
@@ -80,24 +79,30 @@ class FigureSpec:
 
 
 class Entry(NamedTuple):
-    """One row as far as the figure is concerned. Bars stand at a `category`, everything else at an `x`."""
+    """One row as far as the figure is concerned. Rows of a series with the same `at` are repeats of one mark."""
 
     panel: tuple[object, ...]
     series: object
+    at: object
     x: float
     y: float
     extrapolated: bool = False
-    category: object = None
+
+
+class Spread(NamedTuple):
+    """A mean, and the ends of its error bar."""
+
+    mean: float
+    low: float
+    high: float
 
 
 class Mark(NamedTuple):
-    """Mean and standard deviation of repeated rows; a single row has deviation 0."""
+    """What is drawn at one place; `at` is the category of a bar."""
 
-    x: float
-    y: float
-    x_sd: float = 0.0
-    y_sd: float = 0.0
-    extrapolated: bool = False
+    at: object
+    x: Spread
+    y: Spread
 
 
 def entries_of(spec: FigureSpec, rows: Sequence[Mapping[str, object]]) -> list[Entry]:
@@ -117,8 +122,9 @@ def entries_of(spec: FigureSpec, rows: Sequence[Mapping[str, object]]) -> list[E
         y = _number(spec, row, spec.y)
         panel = tuple(row.get(column) for column in spec.panels)
         series = row.get(spec.series)
+        at = category if spec.kind in ("line", "bars") else (row.get("budget"), row.get("options"))
         if x is not None and y is not None and series is not None and None not in panel:
-            found.append(Entry(panel, series, x, y, timed and bool(row.get("extrapolated")), category))
+            found.append(Entry(panel, series, at, x, y, timed and bool(row.get("extrapolated"))))
     if not found:
         raise NothingToShow(
             f"Figure {spec.name!r}: expected rows with numbers in {spec.x!r} and {spec.y!r}; of {len(rows)} rows "
@@ -155,27 +161,28 @@ def _number(spec: FigureSpec, row: Mapping[str, object], column: str) -> float |
     return float(value) if isfinite(value) else None
 
 
-def mark_of(entries: Sequence[Entry]) -> Mark:
-    """The mean of both coordinates over repeats.
-
-    >>> mark_of([Entry((), "IPSS", 1.0, 2.0), Entry((), "IPSS", 3.0, 2.0)])[:2]
-    (2.0, 2.0)
-    """
-    xs, ys = [entry.x for entry in entries], [entry.y for entry in entries]
-    return Mark(
-        fmean(xs), fmean(ys), _deviation(xs), _deviation(ys), any(entry.extrapolated for entry in entries)
-    )
-
-
-def marks_by_x(entries: Iterable[Entry]) -> list[Mark]:
-    """One mark per distinct number x, from left to right."""
-    rising = sorted(entries, key=lambda entry: entry.x)
-    return [mark_of(list(same)) for _, same in groupby(rising, key=lambda entry: entry.x)]
+def marks_of(spec: FigureSpec, entries: Iterable[Entry]) -> list[Mark]:
+    """One mark for all repeats of a place, from left to right."""
+    groups: dict[object, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.at, []).append(entry)
+    x, y = quantity(spec.x), quantity(spec.y)
+    shown = spec.band == "sd"
+    marks = [
+        Mark(at, _spread([e.x for e in same], x, shown), _spread([e.y for e in same], y, shown))
+        for at, same in groups.items()
+    ]
+    return sorted(marks, key=lambda mark: mark.x.mean)
 
 
-def _deviation(numbers: Sequence[float]) -> float:
+def _spread(numbers: Sequence[float], possible: Quantity, shown: bool) -> Spread:
+    """Mean and one deviation to both sides, as far as the quantity can go: an error is never below 0."""
+    mean = fmean(numbers)
     # Rounding in the mean of equal numbers is not spread.
-    return stdev(numbers) if len(numbers) > 1 and min(numbers) < max(numbers) else 0.0
+    differ = shown and len(numbers) > 1 and min(numbers) < max(numbers)
+    deviation = stdev(numbers) if differ else 0.0
+    low, high = max(mean - deviation, possible.low), min(mean + deviation, possible.high)
+    return Spread(mean, min(low, mean), max(high, mean))
 
 
 def pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

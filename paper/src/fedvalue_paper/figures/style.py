@@ -3,7 +3,8 @@
 Each method keeps its colour, marker and dashes in all figures. The lightness of the colours of the methods
 that are shown together is spread, so that they stay apart in grey and for colour-blind readers; markers and
 dashes differ besides. Methods of one family that the paper does not compare share the colour of the
-family: exact black, permutations sky blue, complementary contributions teal, IPSS red.
+family: exact black, permutations sky blue, complementary contributions teal, IPSS red. Published methods have
+filled marks and bars, ours open ones.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, TypeAlias, cast
 
 import matplotlib
 from matplotlib.colors import to_rgb
+
+from fedvalue_paper.figures.words import in_words
 
 __all__ = [
     "COLUMN",
@@ -24,7 +27,6 @@ __all__ = [
     "METHODS",
     "PAGE",
     "STYLE",
-    "WIDE",
     "Dash",
     "Look",
     "house_style",
@@ -33,23 +35,22 @@ __all__ = [
     "looks_for",
 ]
 
-# Widths in inches: a column of a two-column paper, one and a half, the page.
-COLUMN, WIDE, PAGE = 3.5, 5.3, 7.16
+# Widths in inches: a column of a two-column paper, and its page.
+COLUMN, PAGE = 3.5, 7.16
 
 STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same bytes on every machine
+    "font.family": "sans-serif",  # what an SVG falls back to where the font is not installed
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same bytes on every machine
     "font.size": 7.5,
     "axes.titlesize": 7.5,
     "axes.labelsize": 7.5,
-    "figure.titlesize": 9,
-    "figure.titleweight": "bold",
     "figure.labelsize": 7.5,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
     "legend.fontsize": 7.5,
     "legend.frameon": False,
-    "legend.handlelength": 2.6,
-    "legend.columnspacing": 1.6,
+    "legend.handlelength": 2.9,
+    "legend.columnspacing": 1.3,
     "text.parse_math": False,  # names hold $ and _ that are meant literally
     "text.usetex": False,
     "text.color": "#222222",
@@ -79,7 +80,9 @@ STYLE: dict[str, Any] = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "svg.hashsalt": "fedvalue",
-    "svg.fonttype": "path",
+    # Text stays text: it can be searched, and changed to the font of the paper.
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
 }
 
 Dash: TypeAlias = "Literal['-', 'none'] | tuple[float, tuple[float, ...]]"
@@ -95,7 +98,7 @@ DASH_DOTS: Dash = (0, (4, 1.2, 1, 1.2, 1, 1.2))
 
 @dataclass(frozen=True)
 class Look:
-    """How one series is drawn. `reference`: a quiet line to compare with, not a competitor."""
+    """How one series is drawn. `reference`: a quiet line to compare with, not a competitor. `ours`: not published."""
 
     label: str
     colour: str
@@ -103,13 +106,7 @@ class Look:
     dash: Dash
     width: float = 1.2
     reference: bool = False
-
-    @property
-    def ink(self) -> tuple[float, float, float]:
-        """The colour for text: darker where the line's own would be too pale to read."""
-        red, green, blue = to_rgb(self.colour)
-        shade = min(1.0, 48 / max(lightness(self.colour), 1.0))
-        return red * shade, green * shade, blue * shade
+    ours: bool = False
 
 
 def lightness(colour: str) -> float:
@@ -148,10 +145,10 @@ METHODS: dict[str, Look] = {
     "lambda-mr": Look("λ-MR", _PINK, "H", MIDDLE),
     "k-greedy": Look("K-Greedy", _RED, "d", SHORT, 1.8),
     "ipss": Look("IPSS", _RED, "o", SOLID, 1.8),
-    "cc-paired": Look("CC-paired", _VIOLET, "h", SHORT, 1.8),
-    "ipss-balanced": Look("IPSS-balanced", _AMBER, "D", LONG, 1.8),
-    "surrogate": Look("surrogate", _NAVY, "X", DASH_DOTS, 1.8),
-    "surrogate-adaptive": Look("surrogate-adaptive", _NAVY, "x", SHORT, 1.8),
+    "cc-paired": Look("CC-paired", _VIOLET, "^", SHORT, 1.4, ours=True),
+    "ipss-balanced": Look("IPSS-balanced", _AMBER, "D", LONG, 1.4, ours=True),
+    "surrogate": Look("surrogate", _NAVY, "s", DASH_DOTS, 1.4, ours=True),
+    "surrogate-adaptive": Look("surrogate-adaptive", _NAVY, "d", SHORT, 1.4, ours=True),
     "equal": Look("equal split", _GREY, "", (0, (4, 2.5)), 0.9, reference=True),
 }
 
@@ -161,6 +158,7 @@ CYCLE: tuple[tuple[str, ...], ...] = (
     ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p"),
 )
 _CYCLE_DASHES = (SOLID, MIDDLE, DASH_DOT, DOTS)
+_DESIGNS = (DOTS, DASH_DOT, SOLID)
 
 _BY_NAME = {key: look for name, look in METHODS.items() for key in (name, look.label)}
 
@@ -181,21 +179,33 @@ def in_order(names: Iterable[object]) -> list[object]:
     if all(isinstance(name, Real) for name in distinct):
         return sorted(distinct, key=lambda number: float(cast(float, number)))
     ranks = {look.label: rank for rank, look in enumerate(METHODS.values())}
-    return sorted(
-        distinct, key=lambda name: ranks[_BY_NAME[str(name)].label] if str(name) in _BY_NAME else -1
-    )
+    return sorted(distinct, key=lambda name: ranks[known.label] if (known := _family(name)) else -1)
 
 
-def looks_for(names: Sequence[object]) -> dict[object, Look]:
-    """The look of every series of a figure: fixed for methods, by label or name; a cycle for the others."""
+def looks_for(names: Sequence[object], column: str = "label") -> dict[object, Look]:
+    """The look of every series of a figure: fixed for methods, by label or name; a cycle for the others.
+
+    A design of a method, such as "MC-SV, paired", has the colour of the method; designs of the same name share
+    their dashes.
+    """
     colours, markers = CYCLE
     looks: dict[object, Look] = {}
+    designs: dict[str, Dash] = {}
     others = 0
     for name in names:
-        known = _BY_NAME.get(str(name))
+        known, family = _BY_NAME.get(str(name)), _family(name)
         if known is None:
             at = others % len(colours), others % len(markers), others % len(_CYCLE_DASHES)
-            known = Look(str(name), colours[at[0]], markers[at[1]], _CYCLE_DASHES[at[2]], 1.5)
+            known = Look(in_words(column, name), colours[at[0]], markers[at[1]], _CYCLE_DASHES[at[2]], 1.5)
+            if family is not None:
+                design = str(name).partition(",")[2]
+                dash = designs.setdefault(design, _DESIGNS[len(designs) % len(_DESIGNS)])
+                known = replace(known, colour=family.colour, marker=markers[-1 - at[1]], dash=dash)
             others += 1
         looks[name] = known
     return looks
+
+
+def _family(name: object) -> Look | None:
+    """The method that a series is, or is a design of."""
+    return _BY_NAME.get(str(name)) or _BY_NAME.get(str(name).partition(",")[0])

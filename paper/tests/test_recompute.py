@@ -1,0 +1,123 @@
+"""Tables and figures once more from kept utilities: nothing is trained, and the same comes out."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from fedvalue.cli import app
+from fedvalue_paper import names, read
+from fedvalue_paper.costs import Cost
+from fedvalue_paper.kept import UTILITIES, Kept, read_kept, write_kept
+
+RESULTS = Path(__file__).parents[1] / "results"
+COMMITTED = sorted(path.parent for path in RESULTS.glob(f"*/{UTILITIES}"))
+
+
+def reproduce(*args: object) -> Result:
+    return CliRunner().invoke(app, ["reproduce", *map(str, args)])
+
+
+def kept_game(n: int, utilities: dict[int, float]) -> Kept:
+    cost = Cost(0.1, 0.01, ((1, 0.11), (9, 0.19)), "cpu")
+    return Kept(
+        "g", "id", tuple(map(str, range(n))), "accuracy", True, "initial", "digits", {}, (3,) * n, 7, (2,), cost,
+        utilities,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("n", "utilities"),
+    [
+        (2, {0: 0.1234567890123, 1: 1 / 7, 2: 3 / 7, 3: 5 / 7}),  # counts of seven test samples, and v(∅)
+        (2, {0: -0.5, 1: -1 / 3, 2: -np.pi, 3: -1e-9}),
+        (70, {0: 0.1, 1 << 69: 2 / 7, (1 << 70) - 1: 4 / 7, 5: 1 / 7}),  # not complete, beyond 64 bits
+    ],
+)
+def test_utilities_come_back_bit_for_bit(tmp_path: Path, n: int, utilities: dict[int, float]) -> None:
+    write_kept(tmp_path / UTILITIES, {"experiment": "x"}, [kept_game(n, utilities)])
+    header, (found,) = read_kept(tmp_path / UTILITIES)
+    assert header["experiment"] == "x"
+    assert found == kept_game(n, utilities)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("trained")
+    for name in ("example1", "theory"):
+        assert reproduce(name, "--out", out, "--seeds", "2", "-q").exit_code == 0
+    (out / "store.db").unlink()
+    return out
+
+
+def test_it_says_what_it_computed_and_trains_nothing(
+    trained: Path, tmp_path: Path, trainings: list[int]
+) -> None:
+    found = reproduce("theory", "--seeds", "2", "--out", tmp_path, "--from-utilities", trained)
+    assert found.exit_code == 0, found.output
+    assert trainings == []
+    assert "rows were computed from utilities and are equal to those of" in found.stdout
+    for name in ("rows.csv", "table.csv", "table.md"):
+        assert (tmp_path / "theory-smoke" / name).read_text() == (trained / "theory-smoke" / name).read_text()
+    record = json.loads((tmp_path / "theory-smoke" / "manifest.json").read_text(encoding="utf-8"))
+    assert record["recomputed"]["rows_computed"] > 0
+    assert record["games"][0]["empty"]["rule"] == "initial"
+
+
+def test_a_row_that_differs_is_named(trained: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / UTILITIES).write_bytes((trained / "theory-smoke" / UTILITIES).read_bytes())
+    with (trained / "theory-smoke" / "rows.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    rows[3]["error"] = "0.5"
+    with (source / "rows.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    found = reproduce("theory", "--seeds", "2", "--out", tmp_path / "out", "--from-utilities", source, "-q")
+    assert found.exit_code != 0
+    assert f"The row of {rows[3]['label']} on {rows[3]['game']}" in found.stderr
+    assert "0.5" in found.stderr
+
+
+def test_files_that_do_not_fit_are_refused(trained: Path, tmp_path: Path) -> None:
+    folder = trained / "theory-smoke"
+    ask = ("theory", "--out", tmp_path / "out", "-q", "--from-utilities")
+    assert "its seeds is [0, 1]" in reproduce(*ask, folder).stderr
+    assert "its scale is 'smoke'" in reproduce(*ask, folder, "--scale", "small").stderr
+    assert "There are no utilities" in reproduce(*ask, tmp_path).stderr
+    damaged = tmp_path / UTILITIES
+    damaged.write_bytes((folder / UTILITIES).read_bytes()[:-300])
+    assert "is damaged" in reproduce(*ask, damaged).stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+def test_all_at_smoke(name: str, tmp_path: Path, trainings: list[int]) -> None:
+    if name == "adult":
+        pytest.importorskip("xgboost", reason="needs the extra xgboost")
+    assert reproduce(name, "--out", tmp_path / "once", "-q").exit_code == 0
+    (tmp_path / "once" / "store.db").unlink()
+    trainings.clear()
+    found = reproduce(name, "--out", tmp_path / "again", "--from-utilities", tmp_path / "once", "-q")
+    assert found.exit_code == 0, found.output
+    assert trainings == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", COMMITTED, ids=lambda folder: folder.name)
+def test_committed_results_come_out_again(folder: Path, tmp_path: Path) -> None:
+    record = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert read(record["experiment"])
+    options = record["command"].split()[2:]
+    options = options[: options.index("--data-dir")] if "--data-dir" in options else options
+    found = reproduce(*options, "--out", tmp_path, "--from-utilities", folder, "-q")
+    assert found.exit_code == 0, found.output
+    assert (tmp_path / folder.name / "table.csv").read_text() == (folder / "table.csv").read_text()
