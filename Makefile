@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast check lint types docs peers test-peers clean
+.PHONY: demo test test-fast check lint types docs peers test-peers nginx clean
 
 # Ten clients share handwritten digits: a free rider, an exact copy and a label-flipper among honest clients.
 # What each is worth, exactly; then how close 32 of the 1,024 coalitions come.
@@ -37,6 +37,13 @@ types: $(VENV)/.installed-dev
 # The command-line reference from the commands themselves; a test fails when it is out of date.
 docs: $(VENV)/.installed
 	$(BIN)/python tools/cli_reference.py docs/cli.md
+
+# One test starts nginx, and says so where it is skipped. Nothing happens where it is there, or where it cannot be installed.
+nginx:
+	@PATH="$$PATH:/usr/sbin"; command -v nginx > /dev/null \
+	  || { test "$$(id -u)" = 0 && export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+	    && timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends nginx-light; } \
+	  || echo "nginx is not installed; the test that needs it is skipped"
 
 # Packages to compare against, in an environment of their own: they pin other versions of numpy.
 peers: .venv-peers/.installed

@@ -237,7 +237,7 @@ class TestRoster:
     def test_a_node_that_reports_nonsense_does_not_take_part(self) -> None:
         grid = FakeGrid(parties(digits(SIZES)))
         grid.twists[0] = lambda message, reply: told(reply, size=-5)
-        with pytest.raises(FedvalueError, match="Node 100 sent size=-5"):
+        with pytest.raises(FedvalueError, match="node-100 sent size=-5"):
             Roster.gather(grid, 3, 1.0, DIGITS)
 
     def test_order_by_position_or_by_name(self) -> None:

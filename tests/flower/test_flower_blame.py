@@ -31,6 +31,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from fedvalue.errors import FedvalueError, InputError, UnavailableError, UtilityError
 from fedvalue.flower._client import Party, client_app
 from fedvalue.flower._messages import Exchange, Question
+from fedvalue.flower._registered import Directory
 from fedvalue.flower._reports import ClientReport, kind_of, remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._settings import Settings
@@ -112,7 +113,7 @@ class TestBlame:
     def test_a_size_that_is_no_size(self) -> None:
         grid = FakeGrid(parties(digits(SIZES)))
         grid.twists[0] = lambda message, reply: told(reply, size=1e300)
-        with pytest.raises(FedvalueError, match=r"Node 100 sent size=1e\+300"):
+        with pytest.raises(FedvalueError, match=r"node-100 sent size=1e\+300"):
             Roster.gather(grid, 3, 0.5, DIGITS)
 
     def test_a_reply_that_flower_cannot_read(self) -> None:
@@ -146,7 +147,7 @@ class TestReturn:
     def test_a_node_that_returns_under_its_own_id(self) -> None:
         """With authentication ids are kept; a question that came too early is asked again."""
         scenario, grid, trainer = federation(patience=6.0)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
+        trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         early = [
             Error(code=5, reason="gone"),
             Error(code=5, reason="gone"),

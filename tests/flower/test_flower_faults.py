@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
@@ -32,6 +33,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDic
 import fedvalue as fv
 from fedvalue.errors import UnavailableError
 from fedvalue.flower._client import Party
+from fedvalue.flower._registered import Directory
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._valuation import value_of_those_who_answer
@@ -102,7 +104,11 @@ HOSTILE: dict[str, tuple[Callable[[RecordDict], RecordDict | Error | None], str]
 
 class TestFaults:
     @pytest.mark.parametrize(
-        "how", [pytest.param(how, marks=pytest.mark.slow if i % 3 else ()) for i, how in enumerate(HOSTILE)]
+        "how",
+        first_fast(
+            [pytest.param(how, marks=pytest.mark.slow if i % 3 else ()) for i, how in enumerate(HOSTILE)],
+            keep=3,
+        ),
     )
     def test_a_bad_reply_is_rejected_and_named_and_the_run_survives(self, how: str) -> None:
         """From round 2 on client 1 sends something else; coalitions without it are as if nothing happened."""
@@ -118,7 +124,7 @@ class TestFaults:
             found.update((mask, dict(outcome.metrics)) for mask, outcome in trained)
         assert found.keys() == {0, 1, 4, 5}
         assert list(caught.value.reasons) == [1]
-        assert "client 1 (client 1)" in str(caught.value)
+        assert "client 1 " in str(caught.value)
         assert "4 coalitions could not be trained" in str(caught.value)
         expected = outcomes(LocalTrainer("cpu"), scenario, "mlp", QUICK, [1, 4, 5])
         for mask in (1, 4, 5):
@@ -128,9 +134,9 @@ class TestFaults:
         scenario, grid, trainer = federation(patience=0.0)
         game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer)
         del grid.parties[101]  # gone after it was asked who it is
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
+        trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         with UtilityStore(tmp_path / "s.db") as store:
-            with pytest.raises(UnavailableError, match=r"client 1 \(client 1\) is not there"):
+            with pytest.raises(UnavailableError, match="client 1 is not there"):
                 fv.value(game, "exact", store=store, noise=False)
             assert set(store.read(game.id)) == {0, 1, 4, 5}
             before = len(grid.sent)
@@ -169,7 +175,7 @@ class TestFaults:
 
     def test_a_node_that_returns_with_other_data_is_not_taken_back(self) -> None:
         scenario, grid, trainer = federation(patience=0.4)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
+        trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         grid.parties[555] = Party(party(scenario.test, slice(20)), None, "client 1", 1)
         del grid.parties[101]
         with pytest.raises(UnavailableError, match="is not there"):
@@ -180,7 +186,7 @@ class TestFaults:
 
     def test_waiting_ends_at_the_deadline(self) -> None:
         scenario, grid, trainer = federation(deadline=0.2, patience=0.2)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
+        trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         grid.twists = {i: lambda message, reply: None for i in range(N)}
         began = time.monotonic()
         with pytest.raises(UnavailableError, match=r"client 0 .*client 1 .*client 2"):
@@ -189,7 +195,7 @@ class TestFaults:
 
     def test_a_node_whose_data_changed_refuses(self) -> None:
         scenario, grid, trainer = federation(patience=0.0)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
+        trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         grid.parties[102] = Party(party(scenario.test, slice(64)), None, "client 2", 2)
         with pytest.raises(UnavailableError, match="is not what it was when the valuation began"):
             outcomes(trainer, scenario, "mlp", QUICK, [4])
@@ -200,6 +206,7 @@ class TestFaults:
         with pytest.raises(UnavailableError, match="another model than this node has agreed to"):
             outcomes(trainer, scenario, "mlp", QUICK, [1])
 
+    @pytest.mark.slow
     def test_a_recorded_run_waits_for_the_lost(self) -> None:
         scenario, grid, trainer = federation(patience=1.0)
         once = [Error(code=8, reason="")]
@@ -211,7 +218,7 @@ class TestFaults:
         with pytest.raises(UnavailableError, match="1 coalition could not be trained: client 0"):
             trainer.trace(scenario, make_learner("mlp"), Training(rounds=1))
 
-    @pytest.mark.parametrize("factor", [-1.0, 30.0])
+    @pytest.mark.parametrize("factor", first_fast([-1.0, 30.0]))
     def test_a_manipulated_update_lowers_the_value_of_its_sender(self, factor: float) -> None:
         """It is a well-formed reply and is averaged; the valuation is what shows it."""
         scenario = digits((60, 60, 60))
@@ -241,7 +248,7 @@ class TestThoseWhoAnswer:
     ) -> None:
         scenario, grid, trainer = federation(patience=0.0)
         game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer, replicates=replicates)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
+        trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         del grid.parties[101]
         with UtilityStore(tmp_path / "s.db") as store:
             with pytest.raises(UnavailableError) as caught:
@@ -265,7 +272,7 @@ class TestThoseWhoAnswer:
 
     def test_further_losses_are_left_out_too_and_nobody_left_is_an_error(self, tmp_path: Path) -> None:
         scenario, grid, trainer = federation(patience=0.0)
-        trainer.roster = Roster(grid, [100, 101, 102], reports_of(scenario), DIGITS)
+        trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer)
         del grid.parties[102]
         first = UnavailableError("lost", (1,), {1: "is not there"})

@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
 import torch
-from flower_fakes import FakeGrid
-from flwr.app import Context, Error, Message, MetricRecord, RecordDict
+from flower_fakes import FakeGrid, Received, public_line
+from flwr.app import ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from foreign_app import LR, example_modules, plain_accuracy, start
 
 import fedvalue as fv
 from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.flower._client import Party
 from fedvalue.flower._foreign import ForeignApp, ForeignTrainer, value_foreign
+from fedvalue.flower._registered import RegisteredClient, key_of, write_roster
 from fedvalue.games import FederatedGame
 from fedvalue.scenarios import Dataset
 from fedvalue.training import Training
@@ -58,7 +60,20 @@ def grid(modules: dict[str, Any]) -> ForeignGrid:
 
 def valued(grid: ForeignGrid, modules: Mapping[str, Any], out: Path, **more: Any) -> fv.Values:
     options = {"method": "exact", "rounds": 2, "config": {"lr": LR}, "key": "digits", **more}
+    options.setdefault("share_all_models", "evaluate" not in options)
     return value_foreign(grid, clients=N, initial=start(modules), out=out, **options)
+
+
+def on_server(modules: Mapping[str, Any]) -> Any:
+    """A test on rows of the server."""
+    task = modules["task"]
+
+    def evaluate(arrays: Mapping[str, Any]) -> dict[str, float]:
+        net = task.Net()
+        net.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+        return {"accuracy": task.test(net, task.load_data(0, 1)[1])[1]}
+
+    return evaluate
 
 
 class TestForeignApps:
@@ -112,21 +127,69 @@ class TestForeignApps:
         kinds = [(m.metadata.message_type, m.metadata.group_id) for m in grid.sent]
         assert [kinds.count(("train", t)) for t in "12"] == [N, N]
 
+    def test_models_of_one_client_alone_reach_nobody_else(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        """Evaluation on the server: a node is sent the models of coalitions that it is in, and no others."""
+        models = Received(grid, N)
+        valued(grid, modules, tmp_path, evaluate=on_server(modules), rounds=3)
+        # Those of rounds 1 and 2 are sent back for the next one; the last goes to nobody.
+        assert [models.receivers(client) for client in range(N)] == [[{client}] * 2 for client in range(N)]
+
+    def test_nodes_measure_only_where_all_models_may_be_shared(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        with pytest.raises(InputError, match=r"needs `evaluate`.*trained alone.*share_all_models=True"):
+            valued(grid, modules, tmp_path, share_all_models=False)
+        with pytest.raises(InputError, match="one of the two"):
+            valued(grid, modules, tmp_path, evaluate=on_server(modules), share_all_models=True)
+        assert grid.sent == []
+        models = Received(grid, N)
+        valued(grid, modules, tmp_path, share_all_models=True)
+        everyone = set(range(N))
+        assert all(everyone in models.receivers(client) for client in range(N))
+
+    def test_a_function_for_the_strategies_of_flower_measures_too(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        seen = []
+
+        def evaluate_fn(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+            seen.append(server_round)
+            return MetricRecord({"accuracy": float(arrays["layers.0.bias"].numpy().mean())})
+
+        def plain(model: Mapping[str, Any], layer: str = "layers.0.bias") -> dict[str, float]:
+            return {"accuracy": float(model[layer].mean())}
+
+        theirs = valued(grid, modules, tmp_path / "a", evaluate=evaluate_fn)
+        assert theirs.mean == pytest.approx(valued(grid, modules, tmp_path / "b", evaluate=plain).mean)
+        assert set(seen) == {2}
+
+    def test_clients_are_known_by_their_keys(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
+    ) -> None:
+        lines = [public_line() for _ in range(N)]
+        names = ("Bern", "Aachen", "Como")
+        clients = [RegisteredClient(name, line) for name, line in zip(names, lines, strict=True)]
+        write_roster(tmp_path / "roster.json", clients)
+        grid.keys = {100: key_of(lines[2], ""), 101: key_of(lines[0], ""), 102: key_of(lines[1], "")}
+        options = {"evaluate": on_server(modules), "rounds": 1, "method": "loo"}
+        values = valued(grid, modules, tmp_path, roster=tmp_path / "roster.json", **options)
+        assert values.names == names
+        grid.keys[100] = b"another"
+        with pytest.raises(FedvalueError, match=r"2 are connected.*Missing: Como\."):
+            valued(grid, modules, tmp_path, roster=tmp_path / "roster.json", patience=0.1, **options)
+
+    @pytest.mark.slow
     def test_evaluation_on_the_server(
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:
-        task = modules["task"]
-
-        def evaluate(arrays: Mapping[str, Any]) -> dict[str, float]:
-            net = task.Net()
-            net.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
-            return {"accuracy": task.test(net, task.load_data(0, 1)[1])[1]}
-
-        values = valued(grid, modules, tmp_path, evaluate=evaluate)
+        values = valued(grid, modules, tmp_path, evaluate=on_server(modules))
         assert {m.metadata.message_type for m in grid.sent} == {"train"}
         assert values.mean.sum() > 0.3
         assert values.game_id != valued(grid, modules, tmp_path / "nodes").game_id
 
+    @pytest.mark.slow
     def test_a_later_valuation_trains_only_what_is_new(
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:
@@ -138,10 +201,12 @@ class TestForeignApps:
 
     @pytest.mark.parametrize(
         ("metrics", "says"),
-        [
-            ({"num-examples": 7}, "trained on 7 examples; before"),
-            ({"train_loss": 1.0}, "sent no number 'num-examples'"),
-        ],
+        first_fast(
+            [
+                ({"num-examples": 7}, "trained on 7 examples; before"),
+                ({"train_loss": 1.0}, "sent no number 'num-examples'"),
+            ]
+        ),
     )
     def test_bad_replies_are_named(
         self, metrics: dict[str, Any], says: str, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
@@ -154,6 +219,7 @@ class TestForeignApps:
         with pytest.raises(UnavailableError, match=says):
             valued(grid, modules, tmp_path, patience=0.5)
 
+    @pytest.mark.slow
     def test_metrics_that_are_not_there_are_named(
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:
@@ -162,10 +228,12 @@ class TestForeignApps:
 
     @pytest.mark.parametrize(
         ("metrics", "says"),
-        [
-            ({"num-examples": 9, "eval_loss": 1.0}, "client 1 .*sent no accuracy, as the others did"),
-            (None, "client 1 .*measured on 5 examples; before, on 9"),
-        ],
+        first_fast(
+            [
+                ({"num-examples": 9, "eval_loss": 1.0}, "node-101 .*sent no accuracy, as the others did"),
+                (None, "node-101 .*measured on 5 examples; before, on 9"),
+            ]
+        ),
         ids=["other metrics", "another size"],
     )
     def test_bad_measurements_are_named(
@@ -204,7 +272,7 @@ class TestForeignApps:
         values = valued(grid, modules, tmp_path, missing="use-known", **options)
         assert values.names == ("node-100", "node-102")
         assert "crashed" in values.absent["node-101"]
-        assert any("client 1 crashed" in text for text in values.details["incidents"])
+        assert any("node-101 crashed" in text for text in values.details["incidents"])
         found = fv.audit(values, store=tmp_path / "store.db")
         assert (found.coalitions, list(found.absent)) == (4, ["node-101"])
         page = fv.report(values, tmp_path / "page.md", store=tmp_path / "store.db")
@@ -232,7 +300,7 @@ class TestForeignApps:
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:
         grid.twists[2] = lambda message, reply: Error(code=8, reason="")
-        with pytest.raises(UnavailableError, match=r"must answer once.*2: 'crashed"):
+        with pytest.raises(UnavailableError, match=r"must answer once.*node-102 crashed"):
             valued(grid, modules, tmp_path)
         with pytest.raises(FedvalueError, match="Expected 5 nodes; 3 are connected"):
             ForeignTrainer(grid, ForeignApp(start(modules), "k"), 5, patience=0.1)

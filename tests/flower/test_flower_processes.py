@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra flower")
 
 from federations import digits
-from flower_processes import IMPATIENT, Authority, alive, flwr, kill, node_number, run_number, until
+from flower_processes import IMPATIENT, Authority, alive, flwr, kill, make_key, node_number, run_number, until
 from foreign_app import EXAMPLE, example_modules, plain_accuracy
 
 import fedvalue as fv
@@ -121,7 +121,7 @@ def test_values_are_the_local_ones_and_survive_the_deaths_of_superlink_and_node(
 def test_evaluation_at_the_nodes_and_apps_of_others(home: Path) -> None:
     """Two apps in one federation: ours, measured on rows that the nodes hold out, and one that does not know us."""
     scenario = digits(SIZES[:2])
-    app = lay_out(home, scenario, {**SETTINGS, "evaluate": "nodes"})
+    app = lay_out(home, scenario, {**SETTINGS, "evaluate": "nodes", "share-all-models": True})
     for place, rows in enumerate((slice(0, 30), slice(30, 120))):
         data, held_out = scenario.clients[place], scenario.test
         held = {"x_held_out": held_out.x[rows], "y_held_out": held_out.y[rows]}
@@ -139,6 +139,8 @@ def test_evaluation_at_the_nodes_and_apps_of_others(home: Path) -> None:
     assert ours.details["evaluated_at"] == "nodes"
     assert ours.mean == pytest.approx(expected.mean, abs=1e-6)
     assert ours.game_id != expected.game_id  # who evaluates is part of the game
+    assert ours.test_rows == 120  # 30 and 90, of which the nodes told in blocks
+    assert ours.errors["test"] is not None
     with example_modules() as modules:
         table = [plain_accuracy(modules, 2, mask, 1) for mask in range(4)]
     # Their nodes do not say which partition they have: they come in the order of Flower's ids, which are random.
@@ -147,10 +149,7 @@ def test_evaluation_at_the_nodes_and_apps_of_others(home: Path) -> None:
     )
 
 
-@pytest.mark.skipif(
-    shutil.which("openssl") is None or shutil.which("ssh-keygen") is None,
-    reason="needs openssl and ssh-keygen",
-)
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
 def test_strangers_are_refused_and_a_known_node_returns_under_its_key(home: Path) -> None:
     """TLS and authentication: a node without a registered key and one that trusts a wrong CA do not come in.
 
@@ -163,8 +162,7 @@ def test_strangers_are_refused_and_a_known_node_returns_under_its_key(home: Path
         (pair,) = (mask for mask in local.read(game.id) if mask.bit_count() == 2)
     (left, dies), (alone,) = members(pair), members(0b111 ^ pair)
     for name in ("key-0", "key-1", "key-2", "stranger"):
-        key = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(home / name)]
-        subprocess.run(key, check=True, capture_output=True)
+        make_key(home / name)
     app = lay_out(home, game.scenario, {**SETTINGS, "method": "ipss", "budget": 5})
     with Federation(home) as federation:
         authority.secure(federation)

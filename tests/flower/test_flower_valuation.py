@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marks import first_fast
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
@@ -42,7 +43,10 @@ RUNNER = CliRunner()
 class TestEvaluationAtTheNodes:
     def settings(self, tmp_path: Path, **more: Any) -> Settings:
         rules = {"rounds": 2, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3}
-        return Settings.from_config({"clients": N, "method": "exact", "out": str(tmp_path), **rules, **more})
+        shared = {"share-all-models": more.get("evaluate") == "nodes"}
+        return Settings.from_config(
+            {"clients": N, "method": "exact", "out": str(tmp_path), **shared, **rules, **more}
+        )
 
     def test_weighted_metrics_are_those_of_all_held_out_rows(self, tmp_path: Path) -> None:
         scenario = digits(SIZES)
@@ -54,8 +58,9 @@ class TestEvaluationAtTheNodes:
         assert values.game_id != expected.game_id  # who evaluates is part of the game
         assert values.details["evaluated_at"] == "nodes"
         assert values.details["message_rounds"] == QUICK.rounds + 3  # query, empty coalition, all others
-        assert values.errors["test"] is None  # what single rows say stays at the nodes
+        assert values.errors["test"] is not None  # by blocks of rows; what single rows say stays at the nodes
 
+    @pytest.mark.slow
     def test_other_held_out_rows_are_another_game(self, tmp_path: Path) -> None:
         scenario = digits(SIZES)
         ids = set()
@@ -67,15 +72,18 @@ class TestEvaluationAtTheNodes:
 
     @pytest.mark.parametrize(
         ("change", "says"),
-        [
-            (lambda r: RecordDict({CONFIG: r[CONFIG]}), "sent no record 'metrics'"),
-            (lambda r: _measured(r, loss=[0.0]), "sent no loss for each of"),
-            (
-                lambda r: _measured(r, accuracy=[float("nan")] * len(r[METRICS]["accuracy"])),
-                "not finite as accuracy",
-            ),
-            (lambda r: _measured(r, **{"num-examples": 9999}), "measured on 9999 rows"),
-        ],
+        first_fast(
+            [
+                (lambda r: RecordDict({CONFIG: r[CONFIG]}), "sent no record 'metrics'"),
+                (lambda r: _measured(r, loss=[0.0]), "sent no loss for each of"),
+                (
+                    lambda r: _measured(r, accuracy=[float("nan")] * len(r[METRICS]["accuracy"])),
+                    "not finite as accuracy",
+                ),
+                (lambda r: _measured(r, **{"num-examples": 9999}), "measured on 9999 rows"),
+            ],
+            keep=2,
+        ),
     )
     def test_bad_measurements_are_rejected(self, change: Any, says: str, tmp_path: Path) -> None:
         scenario = digits(SIZES)
@@ -142,7 +150,7 @@ class TestValuation:
             config = {"clients": N, "method": "exact", "rounds": 2, "patience": 1.0, "missing": missing}
             settings = Settings.from_config({**config, "out": str(tmp_path / missing)})
             if missing == "refuse":
-                with pytest.raises(UnavailableError, match=r"client 1 .* crashed"):
+                with pytest.raises(UnavailableError, match="client 1 crashed"):
                     value_federation(grid, settings, Task("classification", 10, scenario.test))
                 continue
             values = value_federation(grid, settings, Task("classification", 10, scenario.test))
@@ -160,8 +168,15 @@ class TestValuation:
             ),
             ({"clients": 2, "evalute": "nodes"}, "Unknown setting 'evalute'.*Did you mean 'evaluate'"),
             ({"clients": 2, "evaluate": "moon"}, "evaluate must be one of"),
+            ({"clients": 2, "evaluate": "nodes"}, "those that another has trained alone.*share-all-models"),
+            ({"clients": 2, "share-all-models": 1}, "share-all-models must be true or false"),
             ({"clients": 2, "missing": "guess"}, "missing must be one of"),
             ({"clients": 2, "rounds": 0}, "rounds must be a whole number"),
+            ({"clients": 2, "seeds": -1}, "seeds must be a whole number of at least 1"),
+            ({"clients": 2, "seeds": 2, "replicates": 2}, "two ways to train again"),
+            ({"clients": 2, "method": "ipss", "seeds": 2}, "ipss trains with one seed"),
+            ({"clients": 2, "method": "exact", "noise": "no"}, "noise must be true or false"),
+            ({"clients": 2, "noise": False}, "has no option 'noise'"),
             ({"clients": 2, "replicates": 0}, "replicates must be a whole number of at least 1"),
             ({"clients": 2, "replicates": 1.5}, "replicates must be a whole number of at least 1"),
         ],
@@ -276,7 +291,7 @@ class TestCommands:
         flower = project["tool"]["flwr"]["app"]
         assert project["project"]["name"] == "my-valuation"
         assert flower["components"]["serverapp"] == "valuation.server_app:app"
-        own = ("task", "classes", "test")
+        own = ("task", "classes", "test", "data")
         settings = Settings.from_config(flower["config"], own)
         assert settings.clients == 7
         assert settings.training == Training(batch=32, rate=0.01)

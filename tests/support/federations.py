@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from fedvalue.coalitions import Trial, members
 from fedvalue.games import FederatedGame
 from fedvalue.learners import LEARNERS, make_learner
 from fedvalue.learners.torch import TorchLearner
+from fedvalue.learners.torch._dropout import CountedDropout
 from fedvalue.learners.torch._models import MODELS
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Dataset, Scale, Scenario
@@ -35,6 +36,7 @@ MASKS = (0b0001, 0b0110, 0b1011, 0b1111)
 # enlarges what rounding did to gradients near zero: seen 4e-5 after these few steps.
 SAME = {"adam": 3e-4, "sgd": 1e-6}
 Factory = Callable[[Scenario], nn.Module]
+Step: TypeAlias = tuple[NDArray[np.int64], torch.Tensor]
 
 
 def party(data: Dataset, rows: slice) -> Dataset:
@@ -62,10 +64,12 @@ def all_digits() -> Dataset:
 
 
 @cache
-def digits(sizes: tuple[int, ...] = SIZES, copy_of: int | None = None, parts: bool = False) -> Scenario:
-    """Real digits, 8 × 8; the test set of 120 may have two disjoint parts, `a` and `b`."""
+def digits(
+    sizes: tuple[int, ...] = SIZES, copy_of: int | None = None, parts: bool = False, test: int = 120
+) -> Scenario:
+    """Real digits, 8 × 8; the test set, of 120 rows or others, may have two disjoint parts, `a` and `b`."""
     halves = {"a": np.arange(45), "b": np.arange(45, 120)} if parts else {}
-    return federation(all_digits(), sizes, test=120, classes=10, copy_of=copy_of, test_parts=halves)
+    return federation(all_digits(), sizes, test=test, classes=10, copy_of=copy_of, test_parts=halves)
 
 
 @cache
@@ -91,6 +95,7 @@ def line(sizes: tuple[int, ...] = SIZES, copy_of: int | None = None) -> Scenario
 # The data that each learner by name is trained on here.
 DATA_OF: dict[str, Callable[..., Scenario]] = {
     "mlp": digits,
+    "mlp-dropout": digits,
     "cnn": digits,
     "linear": digits,
     "text-mean": words,
@@ -114,11 +119,11 @@ def plain_fedavg(
     scenario: Scenario,
     training: Training,
     mask: int,
-    orders: Callable[[int, int], Sequence[NDArray[np.int64]]],
+    steps: Callable[[int, int], Sequence[Step]],
 ) -> nn.Module:
     """FedAvg, FedProx or FedSGD of one coalition as anyone would write it, with torch's own optimisers.
 
-    `orders(client, t)` are the rows of each minibatch of a client in round t.
+    `steps(client, t)` are the rows of each minibatch of a client in round t, with the key of its dropout.
     """
     clients = members(mask)
     total = sum(len(scenario.clients[i]) for i in clients)
@@ -127,7 +132,7 @@ def plain_fedavg(
         average = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
         for i in clients:
             local = deepcopy(model)
-            plain_local(local, scenario.clients[i], training, orders(i, t), scenario.classes == 0)
+            plain_local(local, scenario.clients[i], training, steps(i, t), scenario.classes == 0)
             for name, p in local.named_parameters():
                 average[name] += len(scenario.clients[i]) / total * p.detach()
         model.load_state_dict(average, strict=False)
@@ -138,7 +143,7 @@ def plain_local(
     model: nn.Module,
     data: Dataset,
     training: Training,
-    batches: Sequence[NDArray[np.int64]],
+    steps: Sequence[Step],
     regression: bool,
 ) -> None:
     x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
@@ -146,14 +151,15 @@ def plain_local(
     optimizer: torch.optim.Optimizer
     if training.algorithm == "fedsgd":
         optimizer = torch.optim.SGD(model.parameters(), lr=training.rate)
-        batches = [np.arange(len(data))]
+        steps = [(np.arange(len(data)), steps[0][1])]
     elif training.optimizer == "sgd":
         optimizer = torch.optim.SGD(model.parameters(), lr=training.rate, momentum=training.momentum)
     else:
         optimizer = torch.optim.Adam(model.parameters(), lr=training.rate)
-    for rows in batches:
+    for rows, key in steps:
         optimizer.zero_grad()
-        outputs = model(x[rows])
+        with CountedDropout(key):
+            outputs = model(x[rows])
         if regression:
             loss = nn.functional.mse_loss(outputs[:, 0], y[rows])
         else:
@@ -167,13 +173,18 @@ def plain_local(
 
 def orders_of(session: Any) -> Callable[[int, int], list[NDArray[np.int64]]]:
     """The minibatches that a torch session draws, as row numbers within the client's data."""
+    return lambda client, t: [rows for rows, _ in steps_of(session)(client, t)]
 
-    def orders(client: int, t: int) -> list[NDArray[np.int64]]:
+
+def steps_of(session: Any) -> Callable[[int, int], list[Step]]:
+    """The same, each with the key by which its step drops out."""
+
+    def steps(client: int, t: int) -> list[Step]:
         drawn = session.minibatches(client, t)
-        pairs = zip(drawn.index.cpu().numpy(), drawn.weight.cpu().numpy(), strict=True)
-        return [index[weight > 0] - session.offsets[client] for index, weight in pairs]
+        numbers = zip(drawn.index.cpu().numpy(), drawn.weight.cpu().numpy(), drawn.key, strict=True)
+        return [(index[weight > 0] - session.offsets[client], key) for index, weight, key in numbers]
 
-    return orders
+    return steps
 
 
 def largest_difference(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> float:
@@ -276,7 +287,7 @@ def check_equal_to_loop(model: str | Factory, scenario: Scenario, training: Trai
     assert session.together
     assert not other.together
     assert largest_difference(stack, each) < same
-    plain = [plain_fedavg(start, scenario, training, mask, orders_of(session)) for mask in MASKS]
+    plain = [plain_fedavg(start, scenario, training, mask, steps_of(session)) for mask in MASKS]
     by_hand = {k: torch.stack([dict(m.named_parameters())[k].detach() for m in plain]) for k in stack}
     assert largest_difference(stack, by_hand) < same
     assert largest_difference(each, by_hand) < same

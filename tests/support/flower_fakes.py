@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from federations import digits, party
 from flwr.app import ConfigRecord, Error, Message, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedvalue.coalitions import Trial
@@ -42,13 +45,14 @@ class FakeGrid:
     def __init__(self, parties: Sequence[Party], model: Any = "mlp") -> None:
         self.parties = {100 + i: party for i, party in enumerate(parties)}
         self.learner = make_learner(model)
+        self.keys: dict[int, bytes] = {}  # with which nodes were registered, as Flower keeps them
         self.twists: dict[int, Twist] = {}
         self.sent: list[Message] = []
         self.replies: list[Message] = []
         self.waiting: dict[str, Message] = {}
 
-    def get_node_ids(self) -> Iterable[int]:
-        return list(self.parties)
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        return [NodeInfo(node_id=node, public_key=self.keys.get(node, b"")) for node in self.parties]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         for message in messages:
@@ -168,3 +172,49 @@ def told(reply: RecordDict, **changes: Any) -> RecordDict:
 def reports_of(scenario: Scenario) -> list[ClientReport]:
     sizes = [(len(c), c.fingerprint, c.x.shape[1:]) for c in scenario.clients]
     return [ClientReport(*known, i, scenario.names[i]) for i, known in enumerate(sizes)]
+
+
+def public_line(private: Any = None) -> str:
+    """A public key as ssh-keygen writes it."""
+    private = private or ec.generate_private_key(ec.SECP384R1())
+    return str(private.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode())
+
+
+class Received:
+    """Records which client is sent which model, and which models a client has trained alone.
+
+    `stacked`: messages hold many models, as ours do. All trainings must begin with one initial model.
+    """
+
+    def __init__(self, grid: FakeGrid, clients: int, stacked: bool = False) -> None:
+        self.stacked = stacked
+        self.sent_to: dict[bytes, set[int]] = {}
+        self.alone: dict[int, set[bytes]] = {client: set() for client in range(clients)}
+        self.initial: bytes | None = None
+        for client in range(clients):
+            grid.twists[client] = lambda message, reply, client=client: self._seen(client, message, reply)
+
+    def _seen(self, client: int, message: Message, reply: RecordDict) -> RecordDict:
+        if ARRAYS not in message.content:
+            return reply
+        sent = self._models(message.content)
+        self.initial = self.initial or sent[0]
+        for model in sent:
+            self.sent_to.setdefault(model, set()).add(client)
+        if ARRAYS in reply:
+            # Trained from the initial model, or from one that this client has trained alone; by our own messages
+            # one model may come back after its first and its last round.
+            back = self._models(reply)
+            begun = [sent[min(row, len(sent) - 1)] for row in range(len(back))]
+            own = {self.initial, *self.alone[client]}
+            self.alone[client] |= {new for new, model in zip(back, begun, strict=True) if model in own}
+        return reply
+
+    def _models(self, content: RecordDict) -> list[bytes]:
+        arrays = [array.numpy() for _, array in sorted(content[ARRAYS].items())]
+        rows = range(len(arrays[0])) if self.stacked else [...]
+        return [b"".join(array[row].tobytes() for array in arrays) for row in rows]
+
+    def receivers(self, client: int) -> list[set[int]]:
+        """Who was sent each of the models that the client has trained alone, as far as they were sent."""
+        return [self.sent_to[model] for model in self.alone[client] if model in self.sent_to]

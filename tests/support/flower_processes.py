@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedvalue.flower._processes import LOOPBACK, Federation
+from fedvalue.flower.deployment._certificates import KeyPair, make_authority, make_server_certificate
 
 # Flower's nodes look for messages every 3 s, and a killed one counts as there for a minute, in which nobody else
 # may come under its key: tests need not wait so long.
@@ -58,6 +59,13 @@ def run_number(federation: Federation, name: str) -> str:
     return found[1]
 
 
+def make_key(path: Path) -> Path:
+    """A node's key, as the README of a client says; the public half is beside it."""
+    command = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-C", "", "-f", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
 def node_number(federation: Federation, name: str) -> str:
     """Flower's number of a SuperNode."""
     return federation.log(name, 10**6).split("SuperNode ID: ")[1].split()[0]
@@ -72,22 +80,15 @@ def flwr(federation: Federation, *arguments: str) -> None:
 
 
 class Authority:
-    """A certificate authority, and a server certificate for the loopback address, as docs/flower.md makes them."""
+    """A certificate authority, and a server certificate for the loopback address."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
         self.root = folder / "ca.crt"
-        self._openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=consortium",
-                      "-keyout", "ca.key", "-out", "ca.crt")  # fmt: skip
-        self._openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=superlink",
-                      "-keyout", "server.key", "-out", "server.csr")  # fmt: skip
-        (folder / "san.txt").write_text(f"subjectAltName=IP:{LOOPBACK}\n", encoding="utf-8")
-        self._openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
-                      "-days", "2", "-extfile", "san.txt", "-out", "server.crt")  # fmt: skip
-
-    def _openssl(self, *arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True)
+        own = KeyPair(folder / "ca.key", self.root)
+        make_authority(own)
+        make_server_certificate(own, KeyPair(folder / "server.key", folder / "server.crt"), [LOOPBACK], 2)
 
     def secure(self, federation: Federation) -> None:
         """Has everything of the federation encrypted, and nodes known by their keys."""

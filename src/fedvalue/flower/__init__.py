@@ -4,16 +4,20 @@ From what travels to what a user starts:
 
 _arrays, _wire      models as arrays; arrays and settings in Flower's records, checked before they are used
 _messages           questions to nodes and their answers: push, poll, what failed
-_reports, _roster   what a client says of its data, and the scenario made of it; which node is which client
+_names, _reports    names that cannot be mistaken; what a client says of its data, and the scenario made of it
+_registered, _roster  the keys of clients, by which nodes are known; which node is which client
 _packing, _nodes    how models are put into messages; nodes asked by client number, and who is lost
+_blocks             what held-out rows say about models, in blocks that hide single rows
 _evaluation         models measured at the nodes, on rows that they hold out
 _session, _trainer  a training session whose local trainings happen at the nodes; the trainer `flower`
 _client             the app of a client: `client_app`, `add_to`
 _settings, _server  the app of the server: `server_app`, `value_federation`
-_foreign            apps that know nothing of fedvalue: `value_foreign`
+_foreign, _foreign_nodes  apps that know nothing of fedvalue: `value_foreign`; which node is which client there
 _valuation          what both have in common: values of those who answer, results in a folder
 _app_files          the app that `fedvalue flower init` writes
+_results            what a run leaves in its folder, for whoever waits for it
 _processes, _demo   a federation of local processes, and `fedvalue flower demo`
+deployment          everything for a federation over the internet: `deploy`, `register`, `run_deployment`
 
 Names are imported when they are used: a client app is started for every message and needs only its own side.
 """
@@ -33,8 +37,10 @@ if TYPE_CHECKING:
     from fedvalue.flower._server import Task, server_app, value_federation
     from fedvalue.flower._settings import Settings
     from fedvalue.flower._trainer import FlowerTrainer
+    from fedvalue.flower.deployment import Deployment, deploy, register, renew, run_deployment
 
 __all__ = [
+    "Deployment",
     "FlowerTrainer",
     "Party",
     "Settings",
@@ -42,6 +48,10 @@ __all__ = [
     "add_to",
     "client_app",
     "demo",
+    "deploy",
+    "register",
+    "renew",
+    "run_deployment",
     "server_app",
     "value_federation",
     "value_foreign",
@@ -56,6 +66,7 @@ _WHERE = {
     "_server": ("Task", "server_app", "value_federation"),
     "_settings": ("Settings",),
     "_trainer": ("FlowerTrainer",),
+    "deployment": ("Deployment", "deploy", "register", "renew", "run_deployment"),
 }
 _WITHOUT_FLOWER = ("Settings", "write_app")
 

@@ -15,11 +15,13 @@ Value = str | int | float | bool
 
 # key → default, comment; also what `flwr run --run-config` may change (it takes no other keys)
 DEFAULTS: dict[str, tuple[Value, str]] = {
-    "clients": (4, "how many SuperNodes take part: the run waits for all of them"),
+    "clients": (4, "how many SuperNodes take part: the run waits for all of them; 0: the roster's"),
     "method": ("surrogate", "see `fedvalue methods`; exact where the budget covers all coalitions"),
     "budget": (0, "coalitions to train at most; 0: the method's default"),
     "replicates": (1, "trainings of each coalition, with other random numbers; their mean counts"),
-    "model": ("mlp", "mlp, cnn, linear, text-mean, lstm, or pass a factory to both apps"),
+    "seeds": (0, "seeds that the trainings are spread over; 0: as suits method and budget; 1: that one"),
+    "noise": (True, "method exact: false leaves out the trainings that show how much is luck"),
+    "model": ("mlp", "mlp, mlp-dropout, cnn, linear, text-mean, lstm, or pass a factory to both apps"),
     "rounds": (4, "rounds of the federation"),
     "epochs": (4, "epochs of a client in a round"),
     "batch": (32, "rows in a minibatch"),
@@ -35,6 +37,14 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
         "worth of no data: initial (mean of untrained models), chance, majority or a number",
     ),
     "evaluate": ("server", "server: on its test set; nodes: on the rows that each node holds out"),
+    "share-all-models": (
+        False,
+        "evaluate = nodes needs true: each client is then sent all models, those of single others too",
+    ),
+    "roster": (
+        "",
+        "roster.json of `fedvalue flower deploy`: keys say who is who; empty: nodes say it themselves",
+    ),
     "missing": ("refuse", "when clients stay away: refuse, or use-known to value those who answer"),
     "deadline": (600.0, "seconds that a round may take before a silent node is left out"),
     "patience": (120.0, "seconds to wait for nodes at the start, and for lost ones to come back"),
@@ -45,6 +55,10 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "task": ("classification", "classification or regression"),
     "classes": (10, "of a classification; 0 for a regression"),
     "test": ("test.npz", "the server's test rows, arrays x and y; unused with evaluate = nodes"),
+    "data": (
+        "",
+        "for simulations: where the rows of the clients are, such as rows/client-{}.npz; {} is 0, 1, …",
+    ),
 }
 
 _PYPROJECT = """\
@@ -58,7 +72,7 @@ name = "{name}"
 version = "1.0.0"
 description = "What is each data provider of this federation worth?"
 license = "Apache-2.0"
-dependencies = ["fedvalue[flower]"]
+dependencies = []  # fedvalue is installed wherever this runs; Flower would fetch what stands here
 
 [tool.hatch.build.targets.wheel]
 packages = ["."]
@@ -90,12 +104,15 @@ def load(context: Context) -> Party:
 
     As written: an .npz file with x and y, and x_held_out and y_held_out where the nodes evaluate. Each
     SuperNode is started with: --node-config 'partition-id=0 name="Hospital A" data="/path/to/rows.npz"'
+    Simulated nodes have a partition-id only; where their rows are is the setting `data` of the run.
     """
     node = context.node_config
-    with np.load(str(node["data"]), allow_pickle=False) as file:
+    place = int(node.get("partition-id", -1))
+    path = node.get("data") or str(context.run_config["data"]).replace("{}", str(place))
+    with np.load(str(path), allow_pickle=False) as file:
         train = Dataset(file["x"], file["y"])
         held_out = Dataset(file["x_held_out"], file["y_held_out"]) if "x_held_out" in file else None
-    return Party(train, held_out, str(node.get("name", "")), int(node.get("partition-id", -1)))
+    return Party(train, held_out, str(node.get("name", "")), place)
 
 
 app = client_app(load)
@@ -112,7 +129,11 @@ from fedvalue.scenarios import Dataset
 
 
 def load(context: Context) -> Task:
-    """The task, and the test rows unless the nodes hold them out."""
+    """The task, and the test rows unless the nodes hold them out.
+
+    Test rows are rows that no client trains on and that all have agreed to be measured by, in the order of
+    columns that the clients have: np.savez("test.npz", x=features, y=labels).
+    """
     config = context.run_config
     test = None
     if config["evaluate"] == "server":
@@ -121,7 +142,7 @@ def load(context: Context) -> Task:
     return Task(str(config["task"]), int(config["classes"]), test)
 
 
-app = server_app(load, own_settings=("task", "classes", "test"))
+app = server_app(load, own_settings=("task", "classes", "test", "data"))
 '''
 
 

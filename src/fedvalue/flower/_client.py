@@ -1,6 +1,7 @@
 """The client's side: a Flower ClientApp that trains stacks of models on this party's own data.
 
-It answers three kinds of messages and no others. Only parameters, sizes and fingerprints leave it.
+It answers three kinds of messages and no others. Only parameters, sizes, fingerprints and, where it is asked to measure
+models, their metrics on its held-out rows leave it, also on blocks of at least eight of them.
 """
 
 from __future__ import annotations
@@ -8,18 +9,21 @@ from __future__ import annotations
 import atexit
 import gc
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR
 from typing import Any
 
+import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.common import log
+from numpy.typing import NDArray
 
 from fedvalue.errors import FedvalueError, InputError, MissingExtraError
 from fedvalue.flower._arrays import from_arrays, joined, to_arrays
+from fedvalue.flower._blocks import block_count, in_blocks
 from fedvalue.flower._packing import learner_digest
 from fedvalue.flower._reports import ClientReport, PartialScenario
 from fedvalue.flower._wire import (
@@ -42,8 +46,9 @@ from fedvalue.flower._wire import (
     to_record,
 )
 from fedvalue.learners import make_learner
+from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Dataset, Scale, Scenario
-from fedvalue.training import Learner, Reseeding, Session, Stack, Training, later_rounds
+from fedvalue.training import Learner, Reseeding, Session, Stack, Training, later_rounds, outcomes_of
 
 __all__ = ["Party", "add_to", "answer", "client_app"]
 
@@ -218,6 +223,23 @@ def _evaluated(
 ) -> dict[str, Any]:
     like, rows = session.initial(), count_in(config, "rows", 1)
     arrays = from_record(content, shapes_of(to_arrays(like), rows))
-    measured = session.evaluate(from_arrays(arrays, like))
-    columns: dict[str, Any] = {name: [metrics[name] for metrics in measured] for name in measured[0]}
-    return {METRICS: MetricRecord({**columns, "num-examples": held_out})}
+    measured = outcomes_of(session, from_arrays(arrays, like))
+    names = list(measured[0].metrics)
+    columns: dict[str, Any] = {name: [of_model.metrics[name] for of_model in measured] for name in names}
+    records: dict[str, Any] = {METRICS: MetricRecord({**columns, "num-examples": held_out})}
+    # How many blocks is never the server's choice: blocks that overlap would tell about single rows.
+    if config.get("blocks") is True and (blocks := block_count(held_out)):
+        records[ARRAYS] = to_record({name: _told(measured, name, blocks) for name in names})
+    return records
+
+
+def _told(measured: Sequence[Outcome], name: str, blocks: int) -> NDArray[np.float64]:
+    """What blocks of rows say of every model; of one that is not finite nothing."""
+    return np.array(
+        [
+            in_blocks(of_model.rows[name], of_model.metrics[name], blocks)
+            if name in of_model.rows
+            else np.full(blocks, np.nan)
+            for of_model in measured
+        ]
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -14,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from fedvalue.errors import FedvalueError, InputError
+from fedvalue.errors import InputError
 from fedvalue.flower._app_files import Value, write_app
 from fedvalue.flower._processes import Federation
-from fedvalue.flower._settings import ERROR_FILE
-from fedvalue.run import VALUES_FILE, as_method
+from fedvalue.flower._results import Awaited
+from fedvalue.run import as_method
 from fedvalue.scenarios import Scenario
 from fedvalue.values import Values
 
@@ -89,19 +88,10 @@ def run_app(
     federation: Federation, app: Path, out: Path, settings: Mapping[str, Value], seconds: float
 ) -> Values:
     """Runs the app to its end and returns the values that it left; an error of the ServerApp is raised here."""
-    before = _when(out / VALUES_FILE)
+    awaited = Awaited(out)
     federation.start_run(app, {**settings, "out": str(out)})
     federation.wait("run", seconds)
-    if (out / ERROR_FILE).exists():
-        raise FedvalueError(json.loads((out / ERROR_FILE).read_text(encoding="utf-8"))["error"])
-    if _when(out / VALUES_FILE) == before:
-        raise FedvalueError(f"The run ended without a result: {federation.log('run')}")
-    return Values.from_dict(json.loads((out / VALUES_FILE).read_text(encoding="utf-8")))
-
-
-def _when(file: Path) -> int | None:
-    """When the file was written; None where there is none."""
-    return file.stat().st_mtime_ns if file.exists() else None
+    return awaited.values(federation.log("run"))
 
 
 @contextmanager

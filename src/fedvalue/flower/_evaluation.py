@@ -1,7 +1,8 @@
 """Evaluation at the nodes: every model is measured on the rows that each node holds out, in one message round.
 
 Means are weighted by the numbers of held-out rows. For accuracy, loss and errors per row that is exactly the
-metric on all held-out rows together; for the others (F1, AUC, R², balanced accuracy) it is their mean.
+metric on all held-out rows together; for the others (F1, AUC, R², balanced accuracy) it is their mean. Blocks of rows
+tell how far another sample of them would move it.
 """
 
 from __future__ import annotations
@@ -10,29 +11,36 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
 from fedvalue.errors import InputError, UnavailableError
 from fedvalue.flower._arrays import Arrays, rows_of
+from fedvalue.flower._blocks import NodeTold, block_count, pooled, why_unknown
 from fedvalue.flower._messages import Failure
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Models, Stacks, num_examples
 from fedvalue.flower._wire import (
+    CONFIG,
     EVALUATE,
     METRICS,
+    ConfigRecord,
     MetricRecord,
     RecordDict,
     WireError,
     count_in,
+    from_record,
     metrics_of,
 )
 from fedvalue.learners.metrics import METRICS as METRICS_OF
+from fedvalue.outcome import Outcome
+from fedvalue.per_row import PerRow
 
 __all__ = ["Measure", "ModelsAtNodes", "StacksAtNodes", "weighted"]
 
-Measure = Callable[[Nodes, Arrays], list[dict[str, float]]]
-"""The metrics of every model; an UnavailableError where a node that is needed does not measure."""
+Measure = Callable[[Nodes, Arrays], list[Outcome]]
+"""What was measured of every model; an UnavailableError where a node that is needed does not measure."""
 
 _SUMS = frozenset({"correct"})  # metrics that count rows: they are added up, not averaged
 # What apps call their metrics, and what we call them.
@@ -41,42 +49,58 @@ _USUAL_NAMES = {"eval_acc": "accuracy", "eval_loss": "loss", "accuracy": "accura
 
 @dataclass(frozen=True)
 class StacksAtNodes:
-    """By our own client app, at all nodes with held-out rows."""
+    """By our own client app, at all nodes with held-out rows. `told`: the learner can say what blocks of rows say."""
 
     stacks: Stacks
+    told: bool = True
 
-    def __call__(self, nodes: Nodes, models: Arrays) -> list[dict[str, float]]:
+    def __call__(self, nodes: Nodes, models: Arrays) -> list[Outcome]:
         held_out = {i: r.held_out for i, r in enumerate(nodes.roster.reports) if r.held_out}
+        told = self.told and why_unknown(held_out.values()) is None
         clients, contents, sizes = [], [], []
         for client in held_out:
             for size, content in self.stacks.pack(models, client, 0):
+                cast(ConfigRecord, content[CONFIG])["blocks"] = told
                 clients.append(client)
                 contents.append(content)
                 sizes.append(size)
         measured: dict[int, list[dict[str, float]]] = {client: [] for client in held_out}
+        blocks: dict[int, list[Arrays]] = {
+            client: [] for client in held_out if told and block_count(held_out[client])
+        }
         answers = nodes.ask(EVALUATE, clients, contents, 0)
         for client, size, answer in zip(clients, sizes, answers, strict=True):
-            measured[client] += self._read(nodes, client, size, answer)
+            metrics, of_blocks = self._read(nodes, client, size, answer, client in blocks)
+            measured[client] += metrics
+            if client in blocks:
+                blocks[client].append(of_blocks)
         if missing := {c: nodes.lost[c].reason for c in held_out if len(measured[c]) != rows_of(models)}:
             raise UnavailableError(
-                f"Models could not be measured: client {min(missing)} {missing[min(missing)]}.",
+                f"Models could not be measured: {nodes.roster.called(min(missing))} {missing[min(missing)]}.",
                 tuple(missing),
                 missing,
             )
-        return weighted(measured, held_out)
+        means = weighted(measured, held_out)
+        rows = _by_blocks(measured, held_out, blocks) if told else {}
+        return [
+            Outcome(metrics, rows={name: of_models[model] for name, of_models in rows.items()})
+            for model, metrics in enumerate(means)
+        ]
 
     def _read(
-        self, nodes: Nodes, client: int, rows: int, answer: RecordDict | Failure
-    ) -> list[dict[str, float]]:
+        self, nodes: Nodes, client: int, rows: int, answer: RecordDict | Failure, told: bool
+    ) -> tuple[list[dict[str, float]], Arrays]:
+        """The metrics of every model and, where they are wanted, its blocks; nothing from a client that is lost by it."""
         if not isinstance(answer, Failure):
             try:
                 self.stacks.check(answer, 0)
                 held_out = nodes.roster.reports[client].held_out
-                return _columns(answer, tuple(METRICS_OF[self.stacks.scenario.task]), rows, held_out)
+                metrics = _columns(answer, tuple(METRICS_OF[self.stacks.scenario.task]), rows, held_out)
+                return metrics, _blocks(answer, metrics, block_count(held_out)) if told else {}
             except WireError as error:
                 answer = Failure(str(error))
         nodes.lose(client, answer, 0)
-        return []
+        return [], {}
 
 
 def _columns(content: RecordDict, names: Sequence[str], rows: int, held_out: int) -> list[dict[str, float]]:
@@ -94,6 +118,40 @@ def _columns(content: RecordDict, names: Sequence[str], rows: int, held_out: int
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+def _blocks(content: RecordDict, metrics: Sequence[Mapping[str, float]], count: int) -> Arrays:
+    """What blocks of rows said, by metric, a row for each model; it has to agree with the metric."""
+    shape = (len(metrics), count), np.dtype(np.float64)
+    blocks = from_record(content, dict.fromkeys(metrics[0], shape))
+    for name, numbers in blocks.items():
+        reported = np.array([of_model[name] for of_model in metrics])
+        apart = np.abs(numbers.mean(1) - reported)
+        widest = np.abs(numbers - reported[:, None]).max(1)
+        if (apart > 1e-6 * (1 + np.abs(reported) + widest)).any():
+            raise WireError(f"sent blocks of rows whose mean is not the {name} that it sent")
+    if "accuracy" in blocks and not ((blocks["accuracy"] > -0.5) & (blocks["accuracy"] < 1.5)).all():
+        raise WireError("sent blocks of rows with an accuracy that is not between 0 and 1")
+    return blocks
+
+
+def _by_blocks(
+    measured: Mapping[int, Sequence[Mapping[str, float]]],
+    rows: Mapping[int, int],
+    blocks: Mapping[int, Sequence[Arrays]],
+) -> dict[str, list[PerRow]]:
+    """What the rows of all nodes say about every model, by metric."""
+    total = sum(rows.values())
+    said: dict[str, list[PerRow]] = {}
+    for name in next(iter(measured.values()))[0]:
+        nodes = []
+        for client, of_models in measured.items():
+            factor = total / rows[client] if name in _SUMS else 1.0  # a sum is a mean of such multiples
+            metric = factor * np.array([metrics[name] for metrics in of_models])
+            parts = [part[name] for part in blocks.get(client, ())]
+            nodes.append(NodeTold(rows[client], metric, factor * np.concatenate(parts) if parts else None))
+        said[name] = PerRow.of_models(pooled(nodes), total)
+    return said
+
+
 @dataclass(frozen=True)
 class ModelsAtNodes:
     """By an app's own evaluate function, at every node. `names` says what it calls accuracy and loss.
@@ -105,7 +163,7 @@ class ModelsAtNodes:
     names: Mapping[str, str] | None = None
     sizes: dict[int, int] = field(default_factory=dict)
 
-    def __call__(self, nodes: Nodes, models: Arrays) -> list[dict[str, float]]:
+    def __call__(self, nodes: Nodes, models: Arrays) -> list[Outcome]:
         clients, count = range(len(nodes.roster.nodes)), rows_of(models)
         contents = [content for client in clients for _, content in self.models.pack(models, client, 0)]
         answers = nodes.ask("evaluate", [c for c in clients for _ in range(count)], contents, 0)
@@ -120,14 +178,16 @@ class ModelsAtNodes:
             except WireError as error:
                 nodes.lose(client, answer if isinstance(answer, Failure) else Failure(str(error)), 0)
                 raise UnavailableError(
-                    f"Models could not be measured: client {client} {error}.", (client,), {client: str(error)}
+                    f"Models could not be measured: {nodes.roster.called(client)} {error}.",
+                    (client,),
+                    {client: str(error)},
                 ) from error
             measured[client].append(metrics)
         if not any(self.sizes.values()):
             raise InputError(
                 "The nodes measured models on no examples at all. Give `evaluate`, a test on the server."
             )
-        return weighted(measured, self.sizes)
+        return [Outcome(metrics) for metrics in weighted(measured, self.sizes)]
 
     def _usual(self, answers: Sequence[RecordDict]) -> frozenset[str]:
         """The metrics that most replies have: one that lacks some of them is the odd one out."""

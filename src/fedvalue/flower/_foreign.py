@@ -1,17 +1,17 @@
 """Federations whose client app knows nothing of us: trained by the usual messages, one model in each.
 
-Such an app does not say what data it has. Its clients are its nodes, told apart by their registered names or
-ids; the sizes of their data come with their first replies; what the game is called is up to the user.
+Such an app does not say what data it has. Its clients are its nodes, told apart by registered keys or names; the
+sizes of their data come with their first replies; what the game is called is up to the user.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from logging import INFO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from flwr.common import log
@@ -20,14 +20,17 @@ from numpy.typing import NDArray
 from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.flower._arrays import Arrays, finite_rows, rows_of
 from fedvalue.flower._evaluation import ModelsAtNodes
+from fedvalue.flower._foreign_nodes import NodeRoster, in_fixed_order, wait_for
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Models
+from fedvalue.flower._registered import Directory, RegisteredClient, read_roster
 from fedvalue.flower._reports import ClientReport, remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._session import FlowerSession
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._valuation import Valuation
+from fedvalue.flower._wire import ArrayRecord, to_record
 from fedvalue.games import EmptyLike, FederatedGame
 from fedvalue.run import STORE_FILE
 from fedvalue.scenarios import Scenario
@@ -38,8 +41,7 @@ from fedvalue.values import Values
 __all__ = ["ForeignApp", "ForeignTrainer", "value_foreign"]
 
 Evaluate = Callable[[Mapping[str, NDArray[Any]]], Mapping[str, float]]
-
-_LOOK_SECONDS = 0.5
+FlowerEvaluate = Callable[[int, ArrayRecord], Any]  # as the strategies of Flower take it
 
 
 def value_foreign(
@@ -50,8 +52,10 @@ def value_foreign(
     key: str,
     rounds: int,
     config: Mapping[str, Any] | None = None,
-    evaluate: Evaluate | None = None,
+    evaluate: Evaluate | FlowerEvaluate | None = None,
+    share_all_models: bool = False,
     metrics: Mapping[str, str] | None = None,
+    roster: str | Path | None = None,
     method: str = "surrogate",
     budget: int | None = None,
     metric: str = "accuracy",
@@ -66,12 +70,22 @@ def value_foreign(
     `initial` is the model to start from (a state_dict, or named arrays), `config` what train messages carry.
     Such an app is told no seed, so every coalition is trained once.
 
-    `evaluate` measures named arrays on the server: {"accuracy": …}; without it the app's own evaluate function
-    does at every node, weighted by its num-examples, `metrics` being its names of "accuracy" and "loss". `key`
-    names the game in the store: change it when the app or its data change. When nodes stay away, `missing` is
-    "refuse" or "use-known", to value the others. `empty` is v(∅): what `initial` reaches, or a number. The folder `out` gets the values, a report, the record of the run
-    and every training. Options are those of FlowerTrainer.
+    `evaluate` measures a model on the server: a function of named arrays, or of a round and an ArrayRecord as Flower's
+    strategies take it, that returns {"accuracy": …}. Only with `share_all_models=True` may it be left out: the app's own
+    evaluate function then measures every model at every node, weighted by its num-examples, `metrics` being its names
+    of "accuracy" and "loss". That sends each client the models that others have trained alone.
+
+    `roster` is the roster.json of `fedvalue flower deploy`: clients are then known by their keys. `key` names the game in the
+    store: change it when the app or its data change. When nodes stay away, `missing` is "refuse" or "use-known", to value the
+    others. `empty` is v(∅): what `initial` reaches, or a number. The folder `out` gets the values, a report, the record of the
+    run and every training. Options are those of FlowerTrainer.
     """
+    if (evaluate is None) != share_all_models:
+        raise InputError(
+            "value_foreign needs `evaluate`, a function that measures a model on the server. Only if every client may see every "
+            "model, those that another has trained alone among them, can it be left out: share_all_models=True has the "
+            "nodes measure instead. Give one of the two."
+        )
     if empty in ("chance", "majority"):
         raise InputError(
             f"empty={empty!r} needs to know the classes, which an app of one's own does not tell. Choose initial, which is "
@@ -87,12 +101,24 @@ def value_foreign(
         out=Path(out),
     )
     arrays = {name: _array(given) for name, given in initial.items()}
-    app = ForeignApp(arrays, key, dict(config or {}), evaluate, metrics)
-    trainer = ForeignTrainer(grid, app, clients, **{"log": lambda text: log(INFO, text), **options})
+    measure = None if evaluate is None else _of_arrays(evaluate, rounds)
+    app = ForeignApp(arrays, key, dict(config or {}), measure, metrics)
+    registered = read_roster(Path(roster)) if roster else ()
+    options = {"log": lambda text: log(INFO, text), "registered": registered, **options}
+    trainer = ForeignTrainer(grid, app, clients, **options)
     game = FederatedGame(
         trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer, empty=empty
     )
     return valuation.run(game, trainer.roster)
+
+
+def _of_arrays(evaluate: Evaluate | FlowerEvaluate, rounds: int) -> Evaluate:
+    """The function as one of named arrays; one of Flower's is told that these are the models of the last round."""
+    needed = [one for one in signature(evaluate).parameters.values() if one.default is one.empty]
+    if len(needed) < 2:
+        return cast(Evaluate, evaluate)
+    flowers = cast(FlowerEvaluate, evaluate)
+    return lambda model: dict(flowers(rounds, to_record(model)) or {})
 
 
 def _array(given: Any) -> NDArray[Any]:
@@ -177,29 +203,28 @@ def _mixed(mixing: NDArray[np.float64], array: NDArray[Any]) -> NDArray[Any]:
     return total.reshape(-1, *array.shape[1:]).astype(array.dtype)
 
 
-class _NodeRoster(Roster):
-    """Clients that are told apart by their nodes: one that is listed again is back."""
-
-    def find_again(self, lost: Collection[int], seconds: float) -> set[int]:
-        ends = time.monotonic() + seconds
-        while True:
-            back = {client for client in lost if self.nodes[client] in set(self.grid.get_node_ids())}
-            if back == set(lost) or time.monotonic() >= ends:
-                return back
-            time.sleep(min(_LOOK_SECONDS, max(0.0, ends - time.monotonic())))
-
-
 class ForeignTrainer(FlowerTrainer):
     """A trainer for apps that know nothing of us; `scenario` is what is known of their clients."""
 
     roster: Roster
 
     def __init__(
-        self, grid: Grid, app: ForeignApp, clients: int, *, task: str = "classification", **options: Any
+        self,
+        grid: Grid,
+        app: ForeignApp,
+        clients: int,
+        *,
+        task: str = "classification",
+        registered: Sequence[RegisteredClient] = (),
+        **options: Any,
     ) -> None:
-        nodes = _listed(grid, clients, options.get("patience", 120.0))
+        directory = Directory(grid, registered)
+        connected = wait_for(directory, clients, options.get("patience", 120.0))
+        names = in_fixed_order(directory, connected)
         classes = 2 if task == "classification" else 0
-        roster = _NodeRoster(grid, nodes, [], (task, classes, 0), options.get("log", lambda text: None))
+        unsized = [_report(app.key, 0, place, name) for place, name in enumerate(names.values())]
+        log = options.get("log", lambda text: None)
+        roster = NodeRoster(directory, list(names), unsized, (task, classes, 0), log)
         super().__init__(grid, roster, **options)
         self.app = app
         self.packing = Models(app.config)
@@ -208,13 +233,14 @@ class ForeignTrainer(FlowerTrainer):
         # Kept: it is the first round of every coalition.
         if not finite_rows(first_round(self._probe, [(client, 0) for client in range(clients)])).all():
             reasons = {client: failure.reason for client, failure in self._probe.nodes.lost.items()}
+            told = [f"{roster.called(client)} {reason}" for client, reason in reasons.items()]
             raise UnavailableError(
-                f"Every client must answer once, to say how much data it has: {reasons}. Check its log.",
+                f"Every client must answer once, to say how much data it has: {'; '.join(told[:6])}. Check its log.",
                 tuple(reasons),
                 reasons,
             )
-        sizes, names = self.packing.sizes, _names(grid, roster.nodes)
-        roster.reports = [_report(app.key, sizes[i], i, name) for i, name in enumerate(names)]
+        sizes = self.packing.sizes
+        roster.reports = [_report(app.key, sizes[r.position], r.position, r.name) for r in unsized]
         self.scenario = remote_scenario(roster.reports, None, task, classes, name="foreign")
 
     def open_session(
@@ -231,25 +257,3 @@ class ForeignTrainer(FlowerTrainer):
 def _report(key: str, size: int, place: int, name: str) -> ClientReport:
     """What is known of a client's data: weights follow from its size, so another size is another game."""
     return ClientReport(size, fingerprint(key, name, size)[0], (1,), place, name, 1, "0" * 64)
-
-
-def _listed(grid: Grid, clients: int, seconds: float) -> list[int]:
-    """The nodes, in a fixed order, once there are as many as expected."""
-    ends = time.monotonic() + seconds
-    while len(nodes := sorted(grid.get_node_ids())) < clients:
-        if time.monotonic() >= ends:
-            raise FedvalueError(
-                f"Expected {clients} nodes; {len(nodes)} are connected after {seconds:.0f} s. Start the others."
-            )
-        time.sleep(_LOOK_SECONDS)
-    if len(nodes) > clients:
-        raise InputError(f"Expected {clients} nodes; {len(nodes)} are connected. Say clients={len(nodes)}.")
-    names = dict(zip(nodes, _names(grid, nodes), strict=True))
-    return sorted(nodes, key=lambda node: names[node])
-
-
-def _names(grid: Grid, nodes: Sequence[int]) -> list[str]:
-    """The names under which nodes were registered, or their ids."""
-    listed = {info.node_id: info.name for info in grid.get_nodes()} if hasattr(grid, "get_nodes") else {}
-    names = [listed.get(node) or f"node-{node}" for node in nodes]
-    return names if len(set(names)) == len(names) else [f"node-{node}" for node in nodes]

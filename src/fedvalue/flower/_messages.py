@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from flwr.proto.node_pb2 import NodeInfo
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from fedvalue.flower._wire import Message, RecordDict
@@ -38,7 +39,7 @@ _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, DecodeError)
 class Grid(Protocol):
     """What we need of Flower's Grid; an object of a few lines does for tests."""
 
-    def get_node_ids(self) -> Iterable[int]: ...
+    def get_nodes(self) -> Iterable[NodeInfo]: ...
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]: ...
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]: ...
 

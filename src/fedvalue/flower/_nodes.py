@@ -45,7 +45,7 @@ class Nodes:
     def lose(self, client: int, failure: Failure, t: int) -> None:
         """Notes that a client did not do its part in round t."""
         self.lost[client] = failure
-        self.roster.note(f"round {t}: client {client} {failure.reason}; its part is left out")
+        self.roster.note(f"round {t}: {self.roster.called(client)} {failure.reason}; its part is left out")
 
     def ask(
         self, kind: str, clients: Sequence[int], contents: Sequence[RecordDict], t: int
@@ -109,7 +109,7 @@ class Nodes:
                 if len(sound) < count:
                     self.diverged.add(client)
                     text = f"sent numbers that are not finite in {count - len(sound)} of {count} models"
-                    self.roster.note(f"round {t}: client {client} {text}; these are left out")
+                    self.roster.note(f"round {t}: {self.roster.called(client)} {text}; these are left out")
                 return back, sound
             except WireError as error:
                 answer = Failure(str(error))

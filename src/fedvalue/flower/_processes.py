@@ -43,6 +43,7 @@ class Federation:
     link_options: Sequence[str] = ("--insecure",)
     trust: Sequence[str] = ("--insecure",)
     connection = "insecure = true"
+    run_options: Sequence[str] = ()
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -90,7 +91,7 @@ class Federation:
     def start_run(self, app: Path, config: Mapping[str, Value], name: str = "run") -> None:
         """Starts a run of the app under the given name; the process ends with the run, its log is the run's."""
         changed = ["--run-config", _pairs(config)] if config else []
-        self.start(name, "flwr", "run", str(app), _CONNECTION, *changed, "--stream")
+        self.start(name, "flwr", "run", str(app), _CONNECTION, *changed, *self.run_options, "--stream")
 
     def wait(self, name: str, seconds: float) -> None:
         """Waits for a process to end by itself; an error if it does not, or cannot any more."""

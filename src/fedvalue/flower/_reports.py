@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedvalue.errors import InputError
+from fedvalue.flower._names import check_names, is_name, too_alike
 from fedvalue.flower._wire import ConfigRecord, WireError, count_in
 from fedvalue.scenarios import Dataset, Scenario
 from fedvalue.store import fingerprint
@@ -32,7 +33,6 @@ __all__ = [
 Kind = tuple[str, int, int]  # task, classes, vocabulary: which types of number rows and labels have
 
 _HEX = frozenset("0123456789abcdef")
-_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class ClientReport:
         shape, name = record.get("shape"), record.get("name", "")
         if not isinstance(shape, list) or not all(isinstance(side, int) and side > 0 for side in shape):
             raise WireError(f"reported rows of shape {shape!r}")
-        if not isinstance(name, str) or len(name) > _LONGEST_NAME or not name.isprintable():
+        if name != "" and not is_name(name):
             raise WireError("reported a name that is not a line of text")
         held_out = count_in(record, "held-out")
         return cls(
@@ -146,7 +146,7 @@ def in_order(reports: Mapping[int, ClientReport]) -> list[int]:
             )
         return sorted(positions, key=lambda node: positions[node])
     names = [report.name for report in reports.values()]
-    if "" in names or len(set(names)) != len(names):
+    if "" in names or too_alike(names):
         raise InputError(
             "The nodes cannot be told apart: each must have its own partition-id or its own name in "
             f"--node-config. Partition-ids {sorted(positions.values())}, names {sorted(names)}."
@@ -189,8 +189,7 @@ def remote_scenario(
         total, digest = sum(size for size, _ in held), fingerprint("held out at the nodes", held)[0]
         test = RemoteData(rows, labels, total, digest)
     names = tuple(report.name or f"client-{place}" for place, report in enumerate(reports))
-    if len(set(names)) != len(names):
-        raise InputError(f"Every client must have a name of its own. The nodes report {list(names)[:12]}.")
+    check_names(names)
     clients = tuple(stand_in(report.size, report.fingerprint) for report in reports)
     parts = {key: np.asarray(chosen, np.int64) for key, chosen in (test_parts or {}).items()}
     return PartialScenario(name, clients, names, test, task, classes, vocabulary, parts)

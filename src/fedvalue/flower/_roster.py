@@ -6,8 +6,10 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from fedvalue._text import listed
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.flower._messages import Exchange, Failure, Grid, Mailbox, Question
+from fedvalue.flower._registered import Directory, RegisteredClient
 from fedvalue.flower._reports import ClientReport, Kind, in_order
 from fedvalue.flower._wire import CONFIG, PROTOCOL, QUERY, ConfigRecord, RecordDict, WireError, settings_of
 from fedvalue.scenarios import Scenario
@@ -27,13 +29,14 @@ class Roster:
 
     def __init__(
         self,
-        grid: Grid,
+        directory: Directory,
         nodes: Sequence[int],
         reports: Sequence[ClientReport],
         kind: Kind,
         log: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.grid = grid
+        self.directory = directory
+        self.grid = directory.grid
         self.nodes = list(nodes)
         self.reports = list(reports)
         self.kind = kind
@@ -51,29 +54,40 @@ class Roster:
         seconds: float,
         kind: Kind,
         log: Callable[[str], None] = lambda text: None,
+        registered: Sequence[RegisteredClient] = (),
     ) -> Roster:
         """Waits until the given number of nodes have said what data they have.
 
-        `kind` tells them how a scenario will store their numbers: fingerprints depend on it.
+        `kind` tells them how a scenario will store their numbers: fingerprints depend on it. With `registered` clients
+        nodes are known by their keys.
         """
-        roster = cls(grid, [], [], kind, log)
+        if registered and len(registered) != clients:
+            raise InputError(
+                f"{clients} clients were said to take part, and the roster has {len(registered)}: "
+                f"{listed([client.name for client in registered], 12)}. Set `clients` to the number in the roster."
+            )
+        roster = cls(directory := Directory(grid, registered), [], [], kind, log)
         reports: dict[int, ClientReport] = {}
         refused: dict[int, str] = {}
         complete = math.inf  # when the last of the expected clients answered
 
         def wanted() -> bool:
-            others = set(grid.get_node_ids()) - reports.keys() - refused.keys()
+            others = set(directory.nodes()) - reports.keys() - refused.keys()
             return len(reports) < clients or (bool(others) and time.monotonic() < complete + _EXTRA_SECONDS)
 
         for node, answer in roster._answers(wanted, (), seconds):
             if isinstance(answer, ClientReport):
-                reports[node] = answer
+                reports[node] = directory.bound(node, answer)
                 refused.pop(node, None)
                 complete = time.monotonic() if len(reports) == clients else complete
             else:
                 refused[node] = answer.reason
+        for node in directory.strangers:
+            roster.note(
+                f"{directory.called(node)} is connected with a key that is not in the roster; it was not asked"
+            )
         if len(reports) < clients:
-            raise FedvalueError(_too_few(clients, len(reports), refused, seconds))
+            raise FedvalueError(_too_few(clients, reports, refused, directory, seconds))
         if len(reports) > clients:
             raise InputError(
                 f"Expected {clients} clients; {len(reports)} nodes answered. Say how many take part, or stop the "
@@ -91,6 +105,10 @@ class Roster:
         pairs = zip(clients, contents, strict=True)
         questions = [Question(self.nodes[client], kind, content, group) for client, content in pairs]
         return Exchange(self.grid, questions, seconds)
+
+    def called(self, client: int) -> str:
+        """The client's name, or its number where it has none."""
+        return self.reports[client].name or f"client {client}"
 
     def note(self, incident: str) -> None:
         """Something happened that belongs to the result."""
@@ -116,7 +134,7 @@ class Roster:
         while wanted() and time.monotonic() < ends:
             now = time.monotonic()
             new = [
-                node for node in self.grid.get_node_ids() if node not in known and again.get(node, 0.0) <= now
+                node for node in self.directory.nodes() if node not in known and again.get(node, 0.0) <= now
             ]
             asked += new
             again |= dict.fromkeys(new, math.inf)
@@ -146,16 +164,23 @@ class Roster:
         missing = set(lost)
         busy = {node for client, node in enumerate(self.nodes) if client not in missing}
         for node, answer in self._answers(lambda: bool(missing), busy, seconds):
-            client = self._who(answer, missing)
+            client = self._who(node, answer, missing)
             if client is not None:
                 self.nodes[client] = node
                 missing.discard(client)
-                self.note(f"client {client} answers again")
+                self.note(f"{self.called(client)} answers again")
         return set(lost) - missing
 
-    def _who(self, answer: ClientReport | Failure, missing: Collection[int]) -> int | None:
-        """Which of the missing clients this is: everything that it says must be as before."""
-        return next((client for client in missing if answer == self.reports[client]), None)
+    def _who(self, node: int, answer: ClientReport | Failure, missing: Collection[int]) -> int | None:
+        """Which of the missing clients this is: its key, and everything that it says, must be as before."""
+        if isinstance(answer, Failure):
+            return None
+        try:
+            report = self.directory.bound(node, answer)
+        except InputError as error:
+            self.note(str(error))
+            return None
+        return next((client for client in missing if report == self.reports[client]), None)
 
 
 def _report(answer: RecordDict | Failure) -> ClientReport | Failure:
@@ -167,8 +192,13 @@ def _report(answer: RecordDict | Failure) -> ClientReport | Failure:
         return Failure(str(error))
 
 
-def _too_few(clients: int, answered: int, refused: dict[int, str], seconds: float) -> str:
-    text = f"Expected {clients} clients; {answered} answered within {seconds:.0f} s."
+def _too_few(
+    clients: int, reports: Collection[int], refused: dict[int, str], directory: Directory, seconds: float
+) -> str:
+    text = f"Expected {clients} clients; {len(reports)} answered within {seconds:.0f} s."
     for node, reason in list(refused.items())[:4]:
-        text += f" Node {node} {reason}."
+        text += f" {directory.called(node)} {reason}."
+    heard = {directory.place(node) for node in (*reports, *refused)}
+    if silent := [one.name for place, one in enumerate(directory.registered) if place not in heard]:
+        text += f" Nothing was heard of {listed(silent, 12)}."
     return text + " Start the missing SuperNodes (see docs/flower.md), or change `clients`, their number."

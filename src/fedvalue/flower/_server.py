@@ -13,6 +13,8 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedvalue._files import write_json
 from fedvalue.errors import InputError
+from fedvalue.flower._blocks import why_unknown
+from fedvalue.flower._registered import read_roster
 from fedvalue.flower._reports import remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._settings import ERROR_FILE, Settings
@@ -55,7 +57,7 @@ def server_app(
         error_file = settings.out / ERROR_FILE
         error_file.unlink(missing_ok=True)
         try:
-            values = value_federation(grid, settings, load(context), model)
+            values = value_federation(grid, settings, _loaded(load, context), model)
         except Exception as error:  # whoever waits for the result is told, whatever happened
             log(INFO, "The valuation ended: %s", error)
             write_json(error_file, {"error": str(error)})
@@ -69,18 +71,29 @@ def server_app(
     return app
 
 
+def _loaded(load: Callable[[Context], Task], context: Context) -> Task:
+    try:
+        return load(context)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"There is no file {error.filename}, which the app reads. Test rows are arrays x and y in an .npz file; the setting "
+            "`test` says where it is, seen from where the SuperLink was started."
+        ) from error
+
+
 def value_federation(
     grid: Grid, settings: Settings, task: Task, model: str | Callable[..., Any] | None = None
 ) -> Values:
     """Values of the clients that are connected to the grid; values, record and report are left in `settings.out`."""
     if settings.evaluate == "server" and task.test is None:
         raise InputError(
-            "The server has no test set. Give it one, or set evaluate = 'nodes' to measure models on the rows "
-            "that the nodes hold out."
+            "The server has no test set. Give it one: a file with arrays x and y, whose path is the setting `test`."
         )
     kind = task.kind, task.classes, task.vocabulary
+    registered = read_roster(settings.roster) if settings.roster else ()
+    clients = settings.clients or len(registered)
     roster = Roster.gather(
-        grid, settings.clients, settings.patience, kind, lambda incident: log(INFO, incident)
+        grid, clients, settings.patience, kind, lambda incident: log(INFO, incident), registered
     )
     test = task.test if settings.evaluate == "server" else None
     scenario = remote_scenario(roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts)
@@ -105,9 +118,11 @@ def value_federation(
         method=settings.method,
         budget=settings.budget,
         seed=settings.training.seed,
+        options=settings.options,
         missing=settings.missing,
         evaluated_at=settings.evaluate,
         store=settings.store_path,
         out=settings.out,
+        unknown=None if test is not None else why_unknown(report.held_out for report in roster.reports),
     )
     return valuation.run(game, roster)

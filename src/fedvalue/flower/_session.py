@@ -9,7 +9,7 @@ again goes on where it was stopped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -30,6 +30,7 @@ from fedvalue.flower._arrays import (
 )
 from fedvalue.flower._evaluation import Measure
 from fedvalue.flower._nodes import AloneTraining, Nodes
+from fedvalue.outcome import Outcome
 from fedvalue.training import AveragingSession, Drawing, Stack, Telling, reseeds
 
 __all__ = ["FlowerSession"]
@@ -95,8 +96,10 @@ class FlowerSession:
         self._remembered = _Remembered(memory // 4, first=dict(first_rounds or {}))
         if isinstance(inner, Drawing):
             self.drawn = inner.drawn  # else the model is given, and no other can be drawn
-        if isinstance(inner, Telling) and measure is None:
-            self.outcomes = inner.outcomes  # nodes do not tell what single rows of theirs say
+        if measure is not None:
+            self.outcomes: Callable[[Stack], list[Outcome]] = lambda stack: measure(nodes, to_arrays(stack))
+        elif isinstance(inner, Telling):
+            self.outcomes = inner.outcomes
 
     @property
     def first_rounds(self) -> Mapping[Key, Arrays]:
@@ -118,7 +121,7 @@ class FlowerSession:
     def evaluate(self, stack: Stack) -> list[dict[str, float]]:
         if self.measure is None:
             return self.inner.evaluate(stack)
-        return self.measure(self.nodes, to_arrays(stack))
+        return [dict(outcome.metrics) for outcome in self.outcomes(stack)]
 
     def loss_drops(self, before: Stack, after: Stack) -> list[float]:
         if self.measure is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fedvalue._checks import did_you_mean, whole
 from fedvalue.errors import InputError
+from fedvalue.run import as_method, check_options, refuse_two_ways, with_seeds
 from fedvalue.training import Training
 
 __all__ = ["ERROR_FILE", "MISSING", "Settings"]
@@ -23,6 +24,8 @@ _RULES = tuple(rule.name for rule in fields(Training))
 class Settings:
     """A valuation: who takes part, which method, which rules of training, what to do when somebody is missing.
 
+    With a roster, `clients` may be 0: those in it.
+
     >>> Settings.from_config({"clients": 3, "rounds": 2, "method": "ipss", "budget": 8}).training.rounds
     2
     """
@@ -32,9 +35,13 @@ class Settings:
     method: str = "surrogate"
     budget: int | None = None
     replicates: int = 1
+    seeds: int | None = None
+    noise: bool = True
     metric: str | None = None
     empty: str | float = "initial"
     evaluate: str = "server"
+    share_all_models: bool = False
+    roster: Path | None = None
     missing: str = "refuse"
     deadline: float = 600.0
     patience: float = 120.0
@@ -49,8 +56,19 @@ class Settings:
         for name, allowed in (("evaluate", _EVALUATE_AT), ("missing", MISSING)):
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {allowed}. Got {getattr(self, name)!r}.")
-        whole("clients, the number of nodes that take part,", self.clients, 1)
+        whole("clients, the number of nodes that take part,", self.clients, 0 if self.roster else 1)
         whole("replicates", self.replicates, 1)
+        for name in ("noise", "share_all_models"):
+            if not isinstance(getattr(self, name), bool):
+                shown = name.replace("_", "-")
+                raise InputError(f"{shown} must be true or false. Got {getattr(self, name)!r}.")
+        if self.evaluate == "nodes" and not self.share_all_models:
+            raise InputError(
+                "evaluate = 'nodes' sends every client every model, those that another has trained alone among them. Set "
+                "share-all-models = true if all clients agree to that, or evaluate = 'server' and give the server a test set."
+            )
+        refuse_two_ways(self.replicates, self.seeds)
+        check_options(as_method(self.method), self.options)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], own: tuple[str, ...] = ()) -> Settings:
@@ -71,15 +89,21 @@ class Settings:
                 raise InputError(f"Unknown setting {key!r} in the run configuration. {hint}".rstrip())
         if "clients" not in given:
             raise InputError("The run configuration must say how many clients take part: clients = …")
-        for optional in ("budget", "metric", "store"):
+        for optional in ("budget", "seeds", "metric", "store", "roster"):
             given[optional] = given.get(optional) or None
-        for path in ("out", "store"):
+        for path in ("out", "store", "roster"):
             if given.get(path):
                 given[path] = Path(str(given[path]))
         try:
             return cls(**{k: v for k, v in given.items() if k != "out" or v}, training=Training(**rules))
         except TypeError as error:
             raise InputError(f"A setting has the wrong kind of value: {error}.") from error
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the method is told of seeds and noise, if anything."""
+        seeds = with_seeds(self.method, {}, self.seeds)
+        return {**seeds} if self.noise else {**seeds, "noise": False}
 
     @property
     def store_path(self) -> Path:

@@ -17,7 +17,7 @@ from typing import cast
 
 import numpy as np
 
-from fedvalue._text import plural
+from fedvalue._text import listed, plural
 from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError, UnavailableError, UtilityError
 from fedvalue.flower._arrays import finite_rows, joined
@@ -38,6 +38,7 @@ from fedvalue.training import (
     Learner,
     Seeds,
     Stack,
+    Telling,
     Trace,
     Training,
     canonical_trials,
@@ -270,7 +271,8 @@ class FlowerTrainer:
 
     def _back(self, session: FlowerSession) -> bool:
         """Whether a client that failed answers again in time, so that another attempt makes sense."""
-        self.stage(f"waiting for clients {sorted(session.nodes.lost)}")
+        lost = [session.nodes.roster.called(client) for client in sorted(session.nodes.lost)]
+        self.stage(f"waiting for {listed(lost, 6)}")
         return session.nodes.find_again(self.patience)
 
     def _opened(self, scenario: Scenario, learner: Learner, training: Training) -> FlowerSession:
@@ -295,7 +297,7 @@ class FlowerTrainer:
             )
         inner = cast(AveragingSession, learner.session(scenario, training, self.device, self.memory))
         stacks = Stacks(scenario, learner, training, self.message_bytes)
-        measure = StacksAtNodes(stacks) if at_nodes else None
+        measure = StacksAtNodes(stacks, isinstance(inner, Telling)) if at_nodes else None
         return FlowerSession(inner, Nodes(roster, stacks, self.deadline), self.memory, measure)
 
 
@@ -303,7 +305,7 @@ def _unavailable(nodes: Nodes, scenario: Scenario, masks: Sequence[int]) -> Util
     if nodes.diverged and not nodes.lost:
         return _diverged(nodes, scenario, masks)
     reasons = {client: failure.reason for client, failure in sorted(nodes.lost.items())}
-    told = [f"client {client} ({scenario.names[client]}) {reason}" for client, reason in reasons.items()]
+    told = [f"{scenario.names[client]} {reason}" for client, reason in reasons.items()]
     return UnavailableError(
         f"{plural(len(masks), 'coalition')} could not be trained: {'; '.join(told[:6])}. What was finished is kept: start "
         "these nodes again and run the same valuation, or set missing='use-known' to value the others alone.",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from logging import INFO, WARNING
 from pathlib import Path
 from platform import python_version
+from types import MappingProxyType
 from typing import Any
 
 from flwr.common import log
@@ -30,7 +32,10 @@ _FORMAT = "fedvalue.flower/1"
 
 @dataclass(frozen=True, kw_only=True)
 class Valuation:
-    """Which method, what to do when clients are missing, and where trainings and results go."""
+    """Which method, what to do when clients are missing, and where trainings and results go.
+
+    `unknown` says why nothing is known of the luck of the test rows, where that is so from the start.
+    """
 
     method: str
     budget: int | None
@@ -39,6 +44,8 @@ class Valuation:
     store: Path
     out: Path
     evaluated_at: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    unknown: str | None = None
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -56,19 +63,20 @@ class Valuation:
                 "evaluated_at": self.evaluated_at,
             }
             facts |= {"incidents": roster.incidents} if roster.incidents else {}
-            values = replace(values, details={**values.details, **facts})
+            notes = (*values.notes, self.unknown) if self.unknown and values.parts else values.notes
+            values = replace(values, details={**values.details, **facts}, notes=notes)
             self._leave(game, values, store)
         return values
 
     def _valued(self, game: FederatedGame, store: UtilityStore) -> Values:
         how = self.method, self.budget, self.seed
         try:
-            return value(game, *how, store, on_stage=lambda text: log(INFO, text))
+            return value(game, *how, store, on_stage=lambda text: log(INFO, text), **self.options)
         except UnavailableError as error:
             if self.missing == "refuse":
                 raise
             log(INFO, "Valuing those who answer: %s", error)
-            return value_of_those_who_answer(game, error, *how, store)
+            return value_of_those_who_answer(game, error, *how, store, self.options)
 
     def _leave(self, game: FederatedGame, values: Values, store: UtilityStore) -> None:
         """New results take the place of earlier ones, the values last: whoever waits for them finds all."""
@@ -88,7 +96,7 @@ class Valuation:
             "empty": game.empty.removeprefix("="),
             "method": self.method,
             "budget": self.budget,
-            "options": {},
+            "options": dict(self.options),
             "seed": self.seed,
             "missing": self.missing,
             "evaluated_at": self.evaluated_at,
@@ -113,6 +121,7 @@ def value_of_those_who_answer(
     budget: int | None,
     seed: int,
     store: UtilityStore,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Values:
     """Values in the game of the clients that are left, after those that the error names were lost.
 
@@ -125,7 +134,7 @@ def value_of_those_who_answer(
             raise error
         rest = RestrictedGame(game, left, store)
         try:
-            values = value(rest, method, budget, seed, on_stage=lambda text: log(INFO, text))
+            values = value(rest, method, budget, seed, on_stage=lambda text: log(INFO, text), **options)
         except MethodError as impossible:  # gradient methods look at a run of all clients
             raise error from impossible
         except UnavailableError as further:

@@ -1,4 +1,4 @@
-"""`fedvalue flower`: valuations in a real federation. Writes a Flower app, or shows one on this machine."""
+"""`fedvalue flower demo`: a federation of processes on this machine."""
 
 from __future__ import annotations
 
@@ -8,31 +8,15 @@ from typing import Annotated
 import typer
 
 from fedvalue.cli._console import say
+from fedvalue.cli._options import JsonTarget, QuietOption
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import write_result
 
-__all__ = ["app"]
-
-app = typer.Typer(help="Value the clients of a Flower federation; see docs/flower.md.", no_args_is_help=True)
+__all__ = ["demo"]
 
 _MOST_CLIENTS = 12  # processes on one machine
 
 
-@app.command("init")
-def init(
-    folder: Annotated[Path, typer.Argument(help="Folder for the app; new, or without these files.")],
-    clients: Annotated[int, typer.Option(min=1, help="SuperNodes that take part.")] = 4,
-) -> None:
-    """Write a Flower app that values the clients of your federation."""
-    from fedvalue.flower import write_app
-
-    for path in write_app(folder, {"clients": clients}):
-        say(str(path))
-    say("Say in valuation/client_app.py where a party's rows are, and in pyproject.toml what to run. Then:")
-    say(f"flwr run {folder} NAME-OF-YOUR-SUPERLINK --stream")
-
-
-@app.command("demo")
 def demo(
     clients: Annotated[int, typer.Option(min=2, max=_MOST_CLIENTS, help="SuperNodes to start.")] = 4,
     method: Annotated[str, typer.Option(help="See `fedvalue methods`.")] = "exact",
@@ -44,10 +28,8 @@ def demo(
         Path | None,
         typer.Option(help="New folder for app, rows, logs and results. [default: removed afterwards]"),
     ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write the values as JSON; - prints only JSON.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result.")] = False,
+    json: JsonTarget = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, value their clients, and stop them again."""
     from fedvalue.run import as_method

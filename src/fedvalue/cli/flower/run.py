@@ -1,0 +1,42 @@
+"""`fedvalue flower run`: a valuation in a deployment, from the signature to the values."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedvalue.cli._options import JsonTarget, QuietOption
+from fedvalue.cli._pairs import app_settings
+from fedvalue.cli._tables import print_table
+from fedvalue.cli._targets import check_targets, write_result
+
+__all__ = ["run"]
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(help="Folder of the deployment.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A setting of the app for this run; may be repeated."
+        ),
+    ] = None,
+    json: JsonTarget = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Sign the app of a deployment, run it, and wait for the values; exit code 1 where it failed."""
+    from fedvalue.flower import run_deployment
+
+    check_targets(json)
+
+    def tell(text: str) -> None:
+        if not quiet:
+            sys.stderr.write(text)
+
+    values = run_deployment(folder, app_settings(settings or []), tell)
+    write_result(values.to_dict(), json)
+    if json != "-":
+        print_table(values.table())

@@ -1,0 +1,143 @@
+"""Clients and the keys that they have registered: names and places follow from keys, not from what nodes say.
+
+Flower tells a ServerApp with which public key a node was registered. With `--enable-supernode-auth` every request of a
+node is signed with its private key, so a node cannot have the key of another client. The operator's file `roster.json` says whose
+key it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedvalue._files import write_json
+from fedvalue._text import one_line
+from fedvalue.errors import InputError
+from fedvalue.flower._messages import Grid
+from fedvalue.flower._names import check_names, comparable
+from fedvalue.flower._reports import ClientReport
+
+__all__ = ["Directory", "RegisteredClient", "key_of", "read_roster", "write_roster"]
+
+_FORMAT = "fedvalue.roster/1"
+
+
+@dataclass(frozen=True)
+class RegisteredClient:
+    """A client by its name and its public key, a line as `ssh-keygen` writes it; its place in the file is its number."""
+
+    name: str
+    key: str = ""  # until the client has sent one
+
+
+def read_roster(path: Path) -> list[RegisteredClient]:
+    """The clients of the file, in their order."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        written = data["format"]
+        clients = [RegisteredClient(**entry) for entry in data["clients"]]
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is not a roster as `fedvalue flower deploy` writes it.") from error
+    if written != _FORMAT:
+        raise InputError(f"{path} has format {written!r}; expected {_FORMAT!r}.")
+    check_names([client.name for client in clients])
+    keys = {
+        client.name: key_of(client.key, f"the key of {client.name!r} in {path}")
+        for client in clients
+        if client.key
+    }
+    if len(set(keys.values())) != len(keys):
+        raise InputError(f"Two clients in {path} have the same key: {sorted(keys)}. Each needs its own.")
+    return clients
+
+
+def write_roster(path: Path, clients: Sequence[RegisteredClient]) -> None:
+    """The file that `read_roster` reads."""
+    write_json(path, {"format": _FORMAT, "clients": [asdict(client) for client in clients]})
+
+
+def key_of(line: str, what: str) -> bytes:
+    """A public key as Flower keeps it. `what` it is begins the error where it is none."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+    from flwr.supercore.primitives.asymmetric import public_key_to_bytes, uses_nist_ec_curve
+
+    try:
+        key: Any = load_ssh_public_key(line.strip().encode())
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not uses_nist_ec_curve(key):
+        raise InputError(
+            f"Expected {what} to be a public key as `ssh-keygen -t ecdsa -b 384` writes it to its .pub file. "
+            f"Got {one_line(line.strip())[:40]!r}."
+        )
+    return public_key_to_bytes(key)
+
+
+class Directory:
+    """Which nodes are connected, and what is known of them before they say anything.
+
+    With registered clients only their nodes count. Without, every node does, and is who it says it is.
+    """
+
+    def __init__(self, grid: Grid, registered: Sequence[RegisteredClient] = ()) -> None:
+        self.grid = grid
+        self.registered = tuple(registered)
+        if without := [client.name for client in registered if not client.key]:
+            raise InputError(
+                f"No key is registered for {', '.join(map(repr, without))}. Register it with `fedvalue flower register`, or "
+                "take the client out of the roster."
+            )
+        self._of_key = {key_of(client.key, "a key"): place for place, client in enumerate(self.registered)}
+        self._places: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self.strangers: set[int] = set()  # connected with a key that is nobody's; they are not asked
+
+    def nodes(self) -> list[int]:
+        """The nodes that are connected and may take part."""
+        nodes = []
+        for info in self.grid.get_nodes():
+            self._names[info.node_id] = one_line(info.name)
+            if self.registered and info.public_key not in self._of_key:
+                self.strangers.add(info.node_id)
+                continue
+            if self.registered:
+                self._places[info.node_id] = self._of_key[info.public_key]
+            nodes.append(info.node_id)
+        return nodes
+
+    def place(self, node: int) -> int | None:
+        """The number of the client whose key the node has; None where keys do not decide."""
+        return self._places.get(node)
+
+    def called(self, node: int) -> str:
+        """The name under which the node's key is registered, or else its number."""
+        place = self.place(node)
+        return self.registered[place].name if place is not None else self._names.get(node) or f"node-{node}"
+
+    def bound(self, node: int, report: ClientReport) -> ClientReport:
+        """The report with name and place of the client whose key the node has; one that claims others is refused."""
+        place = self.place(node)
+        if place is None:
+            return report
+        name = self.registered[place].name
+        claims = []
+        if report.name and comparable(report.name) != comparable(name):
+            claims.append(f"calls itself {report.name!r}")
+        if report.position not in (-1, place):
+            claims.append(f"claims partition-id {report.position}{self._whose(report.position)}")
+        if claims:
+            raise InputError(
+                f"The node with the key of {name!r} {' and '.join(claims)}. This key belongs to {name!r} with partition-id "
+                f"{place}: start the node with these, or ask {name!r} who else has its key."
+            )
+        return replace(report, name=name, position=place)
+
+    def _whose(self, place: int) -> str:
+        return f" ({self.registered[place].name!r})" if place < len(self.registered) else ""
