@@ -12,6 +12,11 @@ error over the seeds; the table has the surrogate's geometric mean over the game
 five games lie. Other methods are played, too, and printed beside it. Then it is printed how well
 `fedvalue.advice.expected` would have foretold each number of clients from the others; and, on the games that have more
 than ten clients, how the error there compares with what ten of the same clients foretell.
+
+    python bench/advice.py DIR… --expected --seeds 8 --out src/fedvalue/advice/expected.csv
+
+measures errors against the values of the expected utility instead, on games whose `accuracy` has a row for each of many
+trainings (`_expected.py` says how), and prints how well each game is foretold by the others.
 """
 
 from __future__ import annotations
@@ -21,17 +26,26 @@ import csv
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fedvalue as fv
+from _expected import Played, play_again, read_again
 from _table import table
-from fedvalue.advice import COLUMNS, Cell, expected
+from fedvalue.advice import (
+    COLUMNS,
+    EXPECTED_COLUMNS,
+    SEVERAL_SEEDS,
+    Cell,
+    ExpectedCell,
+    against_expected,
+    expected,
+)
 
 CHOSEN = "surrogate"
 METHODS = [CHOSEN, "ipss-balanced", "ipss", "cc-paired", "stratified-mc", "permutation", "loo", "equal"]
@@ -61,7 +75,10 @@ def main() -> int:
     parser.add_argument("--metric", default="accuracy", help="array or metric that is the utility")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the table goes, as CSV")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--expected", action="store_true", help="against the values of the expected utility")
     arguments = parser.parse_args()
+    if arguments.expected:
+        return _measure_expected(arguments)
     tables = {name: utilities for d in arguments.dirs for name, utilities in read_games(d, arguments.metric)}
     if not tables:
         print(f"No complete game with {arguments.metric!r} was found.", file=sys.stderr)
@@ -72,11 +89,7 @@ def main() -> int:
         runs = [run for found in pool.map(play, *zip(*tasks, strict=True)) for run in found]
     chosen = [run for run in runs if run.method == CHOSEN]
     cells = summary(run for run in chosen if run.clients in CLIENTS)
-    if arguments.out:
-        with arguments.out.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows([_text(value) for value in cell] for cell in cells)
+    _write(arguments.out, COLUMNS, cells)
     print(f"{len(tables)} games, {arguments.seeds} seeds. Relative l2 error, geometric mean over games\n")
     for n in CLIENTS:
         print(_table_of(n, runs), "\n")
@@ -85,6 +98,102 @@ def main() -> int:
     print(f"\n{CHOSEN} with more clients: error relative to what ten of them foretell\n")
     print(_beyond(chosen))
     return 0
+
+
+def _measure_expected(arguments: argparse.Namespace) -> int:
+    games = [game for d in arguments.dirs for game in read_again(d, arguments.metric)]
+    if not games:
+        print(f"No game with rows of {arguments.metric!r} for several seeds was found.", file=sys.stderr)
+        return 2
+    tasks = [(g, n, arguments.seeds) for n in CLIENTS[::-1] for g in games if 1 << n <= g.rows.shape[1]]
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        runs = [run for found in pool.map(play_again, *zip(*tasks, strict=True)) for run in found]
+    cells = summary_expected(runs)
+    _write(arguments.out, EXPECTED_COLUMNS, cells)
+    print(f"{len(games)} games, {arguments.seeds} runs. Against the values of the expected utility\n")
+    print(_expected_table(cells))
+    print("\nEach game foretold by the others: error of the foretold error, as a factor\n")
+    print(_foretold_games(runs))
+    print("\nEach number of clients foretold by the others, likewise\n")
+    print(_foretold_clients(cells))
+    return 0
+
+
+def _write(out: Path | None, columns: Sequence[str], cells: Iterable[Sequence[Any]]) -> None:
+    if out is None:
+        return
+    with out.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_text(value) for value in cell] for cell in cells)
+
+
+def summary_expected(runs: Iterable[Played]) -> list[ExpectedCell]:
+    """The rows of the table, from what the games came to."""
+    found: dict[tuple[str, int, int], list[Played]] = defaultdict(list)
+    for run in runs:
+        found[run[:3]].append(run)
+    return [
+        ExpectedCell(
+            *key,
+            len(of),
+            *_middle([run.error for run in of]),
+            *_middle([run.error / run.equal for run in of]),
+            float(np.mean([run.luck for run in of])),
+            _middle([run.test_row for run in of if run.test_row is not None] or [math.nan])[0],
+        )
+        for key, of in sorted(found.items())
+    ]
+
+
+def _expected_table(cells: Sequence[ExpectedCell]) -> str:
+    rows = [
+        [
+            c.plan,
+            str(c.clients),
+            str(c.budget),
+            str(c.games),
+            f"{100 * c.error:.2f}",
+            f"{100 * c.low:.2f} – {100 * c.high:.2f}",
+            f"{1 - c.left:+.2f}",
+            f"{c.luck:.0%}",
+            f"{100 * c.test_row / math.sqrt(2000):.2f}",
+        ]
+        for c in cells
+    ]
+    header = ["plan", "n", "γ", "games", "error %", "four of five", "skill", "luck", "2,000 test rows add %"]
+    return table(header, rows)
+
+
+def _foretold_games(runs: Sequence[Played]) -> str:
+    """Left out one after the other: the error itself, and where the error of the equal split is known."""
+    errors, lefts = [], []
+    for game in sorted({run.game for run in runs}):
+        others = summary_expected(run for run in runs if run.game != game)
+        for run in runs:
+            if run.game == game and run.plan == SEVERAL_SEEDS:
+                foretold = against_expected(run.clients, run.budget, cells=others)
+                errors.append(abs(math.log(foretold.error / run.error)))
+                lefts.append(abs(math.log((1 - foretold.skill) * run.equal / run.error)))
+    return _misses({"error": errors, "from the equal split's": lefts})
+
+
+def _foretold_clients(cells: Sequence[ExpectedCell]) -> str:
+    misses = []
+    for n in CLIENTS[1:-1]:
+        others = [cell for cell in cells if cell.clients != n]
+        for cell in cells:
+            if cell.clients == n and cell.plan == SEVERAL_SEEDS:
+                foretold = against_expected(n, cell.budget, cells=others).error
+                misses.append(abs(math.log(foretold / cell.error)))
+    return _misses({"error": misses})
+
+
+def _misses(of: Mapping[str, Sequence[float]]) -> str:
+    rows = [
+        [name, *(f"{math.exp(np.percentile(m, p)):.2f}" for p in (50, 90, 100))] for name, m in of.items()
+    ]
+    return table(["", "median", "90 %", "largest"], rows)
 
 
 def read_games(folder: Path, metric: str) -> Iterator[tuple[str, NDArray[np.float64]]]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -22,7 +22,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLUMNS", "Cell", "Expected", "equal_split", "expected", "largest_measured", "measured"]
+__all__ = [
+    "COLUMNS",
+    "Cell",
+    "Expected",
+    "between",
+    "equal_split",
+    "expected",
+    "largest_measured",
+    "measured",
+]
 
 
 class Cell(NamedTuple):
@@ -50,7 +59,8 @@ class Expected:
     """The relative l2 error to expect: geometric mean over games, and what four of five games lie between.
 
     `skill` is 1 − error / error of the equal split, with its own bounds. `clients_measured` and
-    `coalitions_measured` are False where the table does not reach that far.
+    `coalitions_measured` are False where the table does not reach that far. `parts` are the errors from coalitions that
+    are not trained, from the luck of training and from test rows; None where that is not known, or not in the error.
     """
 
     error: float = 0.0
@@ -61,6 +71,13 @@ class Expected:
     skill_high: float = 1.0
     clients_measured: bool = True
     coalitions_measured: bool = True
+    parts: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def mostly(self) -> str | None:
+        """The largest part of the error: "coalitions", "training" or "test"; None where parts are not known."""
+        known = {name: part for name, part in self.parts.items() if part}
+        return max(known, key=lambda name: known[name]) if known else None
 
 
 @lru_cache(maxsize=1)
@@ -83,7 +100,7 @@ def expected(clients: int, coalitions: int, cells: Iterable[Cell] | None = None)
     for cell in measured() if cells is None else cells:
         table.setdefault(cell.clients, []).append(cell)
     here = _position(clients, coalitions)
-    share, below, above = _between(clients, sorted(table))
+    share, below, above = between(clients, sorted(table))
     logs = (1 - share) * _logs(table[below], here) + share * _logs(table[above], here)
     error, low, high, left, left_low, left_high = (_unknown(clients, coalitions) * np.exp(logs)).tolist()
     reach = max(_position(n, table[n][-1].coalitions) for n in (below, above))
@@ -108,7 +125,7 @@ def equal_split(clients: int) -> float:
     if clients == 1:
         return 0.0
     errors = {cell.clients: cell.error for cell in measured() if cell.coalitions == 2}
-    share, below, above = _between(clients, sorted(errors))
+    share, below, above = between(clients, sorted(errors))
     return math.exp((1 - share) * math.log(errors[below]) + share * math.log(errors[above]))
 
 
@@ -131,7 +148,7 @@ def _unknown(clients: int, coalitions: int) -> float:
     return math.sqrt(1 - math.ldexp(coalitions, -clients))
 
 
-def _between(clients: int, numbers: Sequence[int]) -> tuple[float, int, int]:
+def between(clients: int, numbers: Sequence[int]) -> tuple[float, int, int]:
     """The measured numbers of clients on either side, and how far it is from the first to the second."""
     below = max((n for n in numbers if n <= clients), default=numbers[0])
     above = min((n for n in numbers if n >= clients), default=numbers[-1])

@@ -29,11 +29,21 @@ def plan(
         ),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Instead of --minutes: distinct coalitions to evaluate.")
+        int | None,
+        typer.Option(help="Instead of --minutes: trainings; with --seeds 1, distinct coalitions."),
     ] = None,
     target: Annotated[
         float | None,
         typer.Option(help="Instead of --minutes: relative error to reach, such as 0.05 for 5 %."),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            help="1: the exact values of one seed are wanted. [default: the values to be expected over seeds]"
+        ),
+    ] = None,
+    test_rows: Annotated[
+        int | None, typer.Option(help="Number of test rows, whose luck is then in the error.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[
@@ -42,17 +52,19 @@ def plan(
 ) -> None:
     """Recommend a method and a budget, with the error to expect.
 
-    The errors were measured on federated games whose exact values are known: docs/choosing.md says on which, and
-    when not to trust them. Nothing is trained.
+    The errors were measured on federated games that were trained with all coalitions and many seeds: docs/choosing.md
+    says on which, and when not to trust them. Nothing is trained.
     """
     from fedvalue.advice import advise
 
-    advice = advise(clients, minutes=minutes, budget=budget, target=target, cost=cost)
+    advice = advise(
+        clients, minutes=minutes, budget=budget, target=target, cost=cost, seeds=seeds, test_rows=test_rows
+    )
     if json:
         print_json(advice.to_dict())
         return
     if quiet:
-        say(f"{advice.choice.method} {advice.choice.coalitions}")
+        say(f"{advice.choice.method} {advice.choice.budget}")
         return
     for line in str(advice).splitlines():
         say(line)
@@ -67,7 +79,9 @@ def plan(
 
 
 def _table(advice: Advice) -> Table:
-    numbers = ("coalitions", "error %", "range", "skill", "range ")
+    counts = ("coalitions",) if advice.of_one_seed else ("trainings", "seeds")
+    parts = () if advice.of_one_seed else ("coalitions", "training", "test rows")
+    numbers = (*counts, "error %", "range", *parts, "skill", "range ")
     times = ("time",) if advice.cost is not None else ()
     table = new_table("", "method", *times, *numbers, right=(*times, *numbers))
     for name, choice in advice.rows().items():
@@ -76,9 +90,14 @@ def _table(advice: Advice) -> Table:
             name,
             choice.method,
             *(() if choice.seconds is None else (duration(choice.seconds),)),
-            count(choice.coalitions),
+            *(
+                (count(choice.budget),)
+                if advice.of_one_seed
+                else (count(choice.trainings), count(choice.seeds))
+            ),
             percent(of.error),
             f"{percent(of.low)} – {percent(of.high)}" if of.error else "",
+            *("–" if part is None else percent(part) for part in of.parts.values()),
             f"{of.skill:+.2f}",
             f"{of.skill_low:+.2f} – {of.skill_high:+.2f}" if of.error else "",
         )
