@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -33,6 +35,12 @@ def drawn(
 
 def measured(task: str, models: int, samples: int, **how: int) -> list[Outcome]:
     return outcomes(*drawn(task, models, samples, **how), task, {})
+
+
+@cache
+def many_samples(task: str) -> list[Outcome]:
+    """A model measured on many samples of 300 test rows."""
+    return [measured(task, 1, 300, seed=seed)[0] for seed in range(400)]
 
 
 class TestInfluences:
@@ -97,8 +105,7 @@ class TestRows:
     @pytest.mark.parametrize(("task", "name"), [(t, n) for t in TASKS for n in METRICS[t]])
     def test_the_variance_is_that_of_another_sample(self, task: str, name: str) -> None:
         """Over many samples of test rows: what they say on average, and how the metric varies."""
-        samples = 300
-        many = [measured(task, 1, samples, seed=seed)[0] for seed in range(400)]
+        many = many_samples(task)
         varies = np.std([outcome.metrics[name] for outcome in many], ddof=1)
         said = np.sqrt(np.mean([outcome.rows[name].stderr ** 2 for outcome in many]))
         assert said == pytest.approx(varies, rel=0.12)

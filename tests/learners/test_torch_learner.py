@@ -24,6 +24,7 @@ from federations import (
     rules,
     trained,
 )
+from marks import first_fast
 from torch import nn
 
 from fedvalue.errors import InputError
@@ -58,21 +59,24 @@ class TestAgainstAPlainLoop:
 
     @pytest.mark.parametrize(
         "changes",
-        [
-            pytest.param({"batch": 50}, id="batch larger than some clients"),
-            pytest.param({"batch": 1000}, id="batch larger than all clients"),
-            pytest.param(
-                {"batch": 1, "epochs": 1, "optimizer": "sgd"}, id="single samples", marks=pytest.mark.slow
-            ),
-            pytest.param({"optimizer": "sgd", "rate": 0.05, "momentum": 0.9}, id="momentum"),
-            pytest.param({"algorithm": "fedprox", "mu": 0.5}, id="fedprox adam"),
-            pytest.param(
-                {"algorithm": "fedprox", "mu": 0.5, "optimizer": "sgd", "rate": 0.1}, id="fedprox sgd"
-            ),
-            pytest.param({"algorithm": "fedsgd", "rate": 0.5, "rounds": 3}, id="fedsgd"),
-            pytest.param({"rounds": 1}, id="one round"),
-            pytest.param({"seed": 11, "rounds": 3, "epochs": 1}, id="another seed"),
-        ],
+        first_fast(
+            [
+                pytest.param({"batch": 50}, id="batch larger than some clients"),
+                pytest.param({"batch": 1000}, id="batch larger than all clients"),
+                pytest.param(
+                    {"batch": 1, "epochs": 1, "optimizer": "sgd"}, id="single samples", marks=pytest.mark.slow
+                ),
+                pytest.param({"optimizer": "sgd", "rate": 0.05, "momentum": 0.9}, id="momentum"),
+                pytest.param({"algorithm": "fedprox", "mu": 0.5}, id="fedprox adam"),
+                pytest.param(
+                    {"algorithm": "fedprox", "mu": 0.5, "optimizer": "sgd", "rate": 0.1}, id="fedprox sgd"
+                ),
+                pytest.param({"algorithm": "fedsgd", "rate": 0.5, "rounds": 3}, id="fedsgd"),
+                pytest.param({"rounds": 1}, id="one round"),
+                pytest.param({"seed": 11, "rounds": 3, "epochs": 1}, id="another seed"),
+            ],
+            keep=3,
+        ),
     )
     def test_rules(self, changes: dict[str, Any]) -> None:
         check_equal_to_loop("mlp", digits(), rules(**changes))
@@ -165,6 +169,7 @@ class TestAlgorithms:
         with pytest.raises(InputError, match=r"fedprox needs mu above 0, such as 0.01 \(--mu 0.01\)"):
             rules(algorithm="fedprox")
 
+    @pytest.mark.slow
     def test_a_larger_mu_holds_the_model_closer_to_the_global_one(self) -> None:
         start = dict(initial_module("mlp", digits(), 3).named_parameters())
         away = []

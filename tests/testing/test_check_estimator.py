@@ -295,6 +295,7 @@ class TestViews:
             check_estimator("dig-fl", promises=["efficient"])
 
 
+@pytest.mark.slow
 def test_the_suites_need_neither_pytest_nor_hypothesis_nor_torch() -> None:
     code = """
 import sys

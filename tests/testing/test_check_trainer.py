@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from federations import digits
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.testing import ConformanceError, check_trainer
@@ -37,12 +38,14 @@ def test_a_right_one_passes() -> None:
     check_trainer(Mine)
 
 
+@pytest.mark.slow
 def test_other_models_and_data() -> None:
     check_trainer(lambda: LocalTrainer("cpu"), model="linear", scenario=digits((20, 30, 10)))
     with pytest.raises(fv.InputError, match="3 to 6 clients"):
         check_trainer(Mine, scenario=digits((20, 30)))
 
 
+@pytest.mark.slow
 def test_what_has_close_is_closed() -> None:
     opened, closed = [], []
 
@@ -135,7 +138,7 @@ def one_dictionary(self: Any, training: Any, masks: list[int], pairs: list[Any])
 
 @pytest.mark.parametrize(
     ("make", "rule"),
-    [
+    first_fast([
         (changing(lambda s, t, ms, pairs: iter(pairs[:-1])), r"Broken: every coalition .* comes exactly once(.*\n)*.*nothing for"),
         (changing(lambda s, t, ms, pairs: iter(pairs * 2)), r"exactly once(.*\n)*.*\(\) twice"),
         (changing(lambda s, t, ms, pairs: iter([*pairs, (99, None)])), r"exactly once(.*\n)*.*got: +99"),
@@ -151,13 +154,14 @@ def one_dictionary(self: Any, training: Any, masks: list[int], pairs: list[Any])
         (Once, r"RuntimeError: still training"),
         (ShortTrace, "a trace holds every round"),
         (OtherTrace, "a recorded run is the training of the grand coalition"),
-    ],
+    ], keep=7),
 )  # fmt: skip
 def test_a_broken_trainer_is_told_what_it_broke(make: Any, rule: str) -> None:
     with pytest.raises(ConformanceError, match=rule):
         check_trainer(make, model="linear")
 
 
+@pytest.mark.slow
 def test_what_does_not_average_has_no_trace() -> None:
     class Eager(Mine):
         def trace(self, scenario: Any, learner: Any, training: Training) -> Any:
@@ -202,7 +206,7 @@ class LosesASeed(LocalTrainer):
 
 @pytest.mark.parametrize(
     ("trainer", "rule"),
-    [(FirstSeed, "that of training.replicate"), (LosesASeed, "every trial comes exactly once")],
+    first_fast([(FirstSeed, "that of training.replicate"), (LosesASeed, "every trial comes exactly once")]),
 )
 def test_several_seeds_in_one_go(trainer: Any, rule: str) -> None:
     with pytest.raises(ConformanceError, match=rule):

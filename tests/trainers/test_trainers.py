@@ -27,6 +27,7 @@ from federations import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.coalitions import members
@@ -114,7 +115,7 @@ def conforming(backend: str, case: str) -> Conforming:
 
 
 # One model of each kind locally, and one elsewhere, are tried at once; the rest takes longer.
-QUICKLY = {("local", case) for case in ("mlp", "least squares", "xgboost")} | {
+QUICKLY = {("local", case) for case in ("linear regression", "least squares", "xgboost")} | {
     ("flower", "linear regression")
 }
 PAIRS = [
@@ -392,11 +393,11 @@ class TestWaves:
 
     @pytest.mark.parametrize(
         ("model", "given"),
-        [
-            *((model, {"epochs": 1, "batch": 16, "rate": 0.01, "optimizer": optimizer})
-              for model in ("mlp", "linear") for optimizer in ("adam", "sgd")),
+        first_fast([
             ("least-squares", {}),
-        ],
+            *((model, {"epochs": 1, "batch": 16, "rate": 0.01, "optimizer": optimizer})
+              for model in ("linear", "mlp") for optimizer in ("sgd", "adam")),
+        ], keep=2),
     )  # fmt: skip
     def test_the_bits_are_the_same_whatever_the_bound(self, model: str, given: dict[str, Any]) -> None:
         scenario = load_scenario("synthetic", clients=4, samples=40, partition="size")
@@ -407,7 +408,7 @@ class TestWaves:
             assert outcomes(trainer, scenario, model, rules, masks) == at_once
 
     @pytest.mark.parametrize("model", ["mlp", "linear"])
-    @pytest.mark.parametrize("rows", [1, 3, 20, 65])
+    @pytest.mark.parametrize("rows", first_fast([1, 3, 20, 65], keep=2))
     def test_the_bits_are_the_same_however_many_fit(self, model: str, rows: int) -> None:
         """Classes, and stacks that end anywhere."""
         scenario, masks, learner = digits((40, 30, 20, 33)), range(16), make_learner(model)
@@ -425,6 +426,17 @@ class TestWaves:
             lengths.append(pace.share() * 0.1)
             pace.took(pace.share(), lengths[-1], wave=True)
         assert lengths == pytest.approx([0.5, 1.0, 2.0, 4.0, 5.0])
+
+    def test_on_an_accelerator_the_first_round_is_taken_for_the_slowest(self) -> None:
+        """A stack is ten times as fast as the first round there, and no wave takes longer than the bound."""
+        pace = Pace(20.0, "cuda")
+        pace.took(10.0, seconds=1.0)
+        lengths = []
+        for _ in range(4):
+            lengths.append(pace.share() * 0.01)
+            pace.took(pace.share(), lengths[-1], wave=True)
+        assert lengths == pytest.approx([2.0, 6.0, 12.0, 20.0])
+        assert Pace(1.0, "cuda").seconds == 1.0
 
     def test_a_wave_holds_what_its_time_allows(self) -> None:
         of_masks = {1: 1.0, 2: 1.0, 4: 1.0, 3: 2.0, 7: 50.0, 5: 2.0}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from federations import DATA_OF, QUICK, TORCH_MODELS, digits, line
+from marks import first_fast
 from torch import nn
 
 import fedvalue as fv
@@ -142,7 +143,7 @@ class TestBits:
             found = together(LocalTrainer("cpu", memory), scenario, model, rules, TRIALS)
             assert found == alone(scenario, model, rules, TRIALS)
 
-    @pytest.mark.parametrize("threads", [1, 2])
+    @pytest.mark.parametrize("threads", first_fast([1, 2]))
     def test_many_trials_that_share_samples_and_threads(self, threads: int) -> None:
         rng = np.random.default_rng(0)
         trials = [(int(mask), seed) for seed in range(3) for mask in rng.choice(range(1, 64), 24, False)]
@@ -153,6 +154,7 @@ class TestBits:
         torch.set_num_threads(1)
         assert {trial: found[trial] for trial in few} == alone(scenario, "mlp", rules, few)
 
+    @pytest.mark.slow
     def test_convolutions_in_one_program_share_samples_within_a_seed(self) -> None:
         """As on CUDA; products are those of another library there, and sums may differ in the last bits."""
         trials = [(mask, seed) for seed in range(2) for mask in (0b0011, 0b0111, 0b1111)]
@@ -162,7 +164,7 @@ class TestBits:
         for trial, metrics in found.items():
             assert metrics["loss"] == pytest.approx(expected[trial]["loss"], abs=1e-4)
 
-    @pytest.mark.parametrize("make", [Frozen, Buffered, whole, with_dropout, lazy])
+    @pytest.mark.parametrize("make", first_fast([Frozen, Buffered, whole, with_dropout, lazy], keep=2))
     def test_models_of_ones_own(self, make: Callable[[], nn.Module]) -> None:
         learner = TorchLearner(make, key="own")
         session = learner.session(digits(SIZES), QUICK, "cpu", None)
@@ -170,6 +172,7 @@ class TestBits:
         found = together(LocalTrainer("cpu"), digits(SIZES), learner, QUICK, TRIALS)
         assert found == alone(digits(SIZES), learner, QUICK, TRIALS)
 
+    @pytest.mark.slow
     def test_a_learner_that_knows_one_seed_has_a_session_for_each(self) -> None:
         learner = OneSeed()
         found = together(LocalTrainer("cpu"), digits(SIZES), learner, QUICK, TRIALS)

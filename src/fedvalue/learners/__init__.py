@@ -20,6 +20,7 @@ _TORCH = "fedvalue.learners.torch:TorchLearner"
 # name → where it is made; torch models are described in learners/models.py
 LEARNERS: dict[str, str] = {
     "mlp": _TORCH,
+    "mlp-dropout": _TORCH,
     "cnn": _TORCH,
     "linear": _TORCH,
     "text-mean": _TORCH,

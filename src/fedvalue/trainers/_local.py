@@ -197,8 +197,9 @@ class LocalTrainer:
         key = (scenario.fingerprint, learner, training)
         with self._opening:  # several threads may use one game
             if self._open is None or self._open.key != key:
-                session = learner.session(scenario, training, choose_device(self.device), self.memory)
-                self._open = _Open(key, session, Pace(self.checkpoint))
+                device = choose_device(self.device)
+                session = learner.session(scenario, training, device, self.memory)
+                self._open = _Open(key, session, Pace(self.checkpoint, device))
             return self._open
 
 

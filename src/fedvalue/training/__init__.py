@@ -21,7 +21,13 @@ from fedvalue.training._fedavg import (
     recorded_rounds,
     same_data,
 )
-from fedvalue.training._measure import UNTRAINED_MODELS, measured, measured_untrained, not_measured
+from fedvalue.training._measure import (
+    UNTRAINED_MODELS,
+    measured,
+    measured_untrained,
+    not_measured,
+    outcomes_of,
+)
 from fedvalue.training._rules import Training
 from fedvalue.training._seeds import Seeds, canonical_trials, reseeds, side_by_side
 from fedvalue.training._session import (
@@ -74,6 +80,7 @@ __all__ = [
     "measured_untrained",
     "need_updates",
     "not_measured",
+    "outcomes_of",
     "passes_of",
     "recorded_rounds",
     "reseeds",

@@ -115,20 +115,21 @@ def _check_samples_apart(module: nn.Module, x: Tensor) -> None:
 
 
 def can_be_stacked(
-    forward: Callable[[dict[str, Tensor], Tensor], Tensor], model: dict[str, Tensor], x: Tensor
+    output: Callable[[dict[str, Tensor], Tensor, Tensor], Tensor], model: dict[str, Tensor], x: Tensor
 ) -> bool:
     """Whether two of these models can be trained as one program; tried, because `vmap` cannot do everything.
 
-    It refuses random numbers (dropout), control flow that depends on data, and recurrent layers.
+    It refuses random numbers (dropout apart, which is counted), control flow that depends on data, and recurrent layers.
     """
-    for in_dims in ((0, 0), (0, None)):
+    key = torch.zeros((), dtype=torch.int64, device=x.device)
+    for in_dims in ((0, 0, None), (0, None, None)):
         pair = {name: torch.cat([tensor, tensor]).requires_grad_() for name, tensor in model.items()}
         samples = torch.stack([x, x]) if in_dims[1] == 0 else x
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             try:
                 with StackedLinear():
-                    outputs = vmap(forward, in_dims=in_dims)(pair, samples)
+                    outputs = vmap(output, in_dims=in_dims)(pair, samples, key)
                 torch.autograd.backward(outputs.sum())
             except Exception:
                 return False

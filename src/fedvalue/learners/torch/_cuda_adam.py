@@ -20,9 +20,13 @@ _BLOCK = 2048
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _update(p, g, m, v, t, count, rate, beta1, beta2, eps, block: tl.constexpr):  # type: ignore[no-untyped-def]
-    i = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    there = i < count
+def _update(p, g, m, v, t, active, size, rate, beta1, beta2, eps, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    row = tl.program_id(1)
+    if tl.load(active + row) == 0:
+        return
+    place = tl.program_id(0) * block + tl.arange(0, block)
+    there = place < size
+    i = row.to(tl.int64) * size + place
     gradient = tl.load(g + i, mask=there)
     mean = beta1 * tl.load(m + i, mask=there) + (1 - beta1) * gradient
     square = beta2 * tl.load(v + i, mask=there) + (1 - beta2) * gradient * gradient
@@ -36,25 +40,36 @@ def _update(p, g, m, v, t, count, rate, beta1, beta2, eps, block: tl.constexpr):
 
 
 class StackAdam:
-    """What torch.optim.Adam does with its default settings, for dense float32 parameters on CUDA."""
+    """What torch.optim.Adam does with its default settings, for stacks of dense float32 parameters on CUDA.
+
+    Rows may rest: in a step that is not theirs they keep their parameters and moments. As only the last steps of a
+    training may be, the number of steps is the same for all that are active.
+    """
 
     def __init__(self, parameters: Sequence[Tensor], rate: float) -> None:
         self.parameters = parameters
         self.rate = rate
         self.moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
         self.steps = torch.zeros((), device=parameters[0].device)
+        self.all = torch.ones(len(parameters[0]), dtype=torch.int8, device=parameters[0].device)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self.parameters:
             parameter.grad = None
 
-    @torch.no_grad()
     def step(self) -> None:
+        """All rows."""
+        self.step_of(self.all)
+
+    @torch.no_grad()
+    def step_of(self, active: Tensor) -> None:
+        """The rows that have a 1 (int8)."""
         self.steps += 1
         for p, (m, v) in zip(self.parameters, self.moments, strict=True):
             if p.grad is None:  # a parameter that the outputs do not depend on
                 continue
             # The kernel goes through memory in order, whatever the order of the dimensions.
             g = p.grad if p.grad.stride() == p.stride() else torch.empty_like(p).copy_(p.grad)
-            grid = (triton.cdiv(p.numel(), _BLOCK),)
-            _update[grid](p, g, m, v, self.steps, p.numel(), self.rate, 0.9, 0.999, 1e-8, _BLOCK, num_warps=8)
+            rows, size = len(p), p[0].numel()
+            of_all = (self.steps, active, size, self.rate, 0.9, 0.999, 1e-8, _BLOCK)
+            _update[triton.cdiv(size, _BLOCK), rows](p, g, m, v, *of_all, num_warps=8)

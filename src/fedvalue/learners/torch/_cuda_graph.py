@@ -40,26 +40,26 @@ class StepRunner:
     def __init__(self) -> None:
         self._last: torch.cuda.CUDAGraph | None = None
 
-    def run(self, step: Callable[[Tensor, Tensor], None], index: Tensor, weight: Tensor) -> None:
-        """`step(index[:, s], weight[:, s])` for every s, in order."""
-        steps = index.shape[1]
-        if not index.is_cuda or steps <= _WARM_UP + 1:
+    def run(self, step: Callable[..., None], *inputs: Tensor) -> None:
+        """`step(index[:, s], weight[:, s], …)` for every s, in order."""
+        steps = inputs[0].shape[1]
+        if not inputs[0].is_cuda or steps <= _WARM_UP + 1:
             for s in range(steps):
-                step(index[:, s], weight[:, s])
+                step(*(tensor[:, s] for tensor in inputs))
             return
         side: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for s in range(_WARM_UP):
-                step(index[:, s], weight[:, s])
+                step(*(tensor[:, s] for tensor in inputs))
         torch.cuda.current_stream().wait_stream(side)
-        now_index, now_weight = index[:, 0].contiguous(), weight[:, 0].contiguous()
+        now = [tensor[:, 0].contiguous() for tensor in inputs]
         graph = torch.cuda.CUDAGraph()
         pool = None if self._last is None else self._last.pool()
         with _no_garbage_collection(), torch.cuda.graph(graph, pool=pool):  # records, does not run
-            step(now_index, now_weight)
+            step(*now)
         for s in range(_WARM_UP, steps):
-            now_index.copy_(index[:, s])
-            now_weight.copy_(weight[:, s])
+            for held, tensor in zip(now, inputs, strict=True):
+                held.copy_(tensor[:, s])
             graph.replay()
         self._last = graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import cast
 
 import torch
@@ -18,14 +19,16 @@ ModelFactory = Callable[[Scenario], nn.Module]
 
 def mlp(scenario: Scenario) -> nn.Module:
     """The paper's MLP: 64 and 32 ReLU units between the flattened features and the classes."""
-    return nn.Sequential(
-        nn.Flatten(),
-        nn.Linear(_features(scenario), 64),
-        nn.ReLU(),
-        nn.Linear(64, 32),
-        nn.ReLU(),
-        nn.Linear(32, _outputs(scenario)),
-    )
+    return nn.Sequential(*_hidden(scenario), nn.Linear(32, _outputs(scenario)))
+
+
+def mlp_dropout(scenario: Scenario) -> nn.Module:
+    """The MLP as the code of the paper's authors has it: a fifth of the last hidden units is dropped in training."""
+    return nn.Sequential(*_hidden(scenario), nn.Dropout(0.2), nn.Linear(32, _outputs(scenario)))
+
+
+def _hidden(scenario: Scenario) -> list[nn.Module]:
+    return [nn.Flatten(), nn.Linear(_features(scenario), 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU()]
 
 
 def linear(scenario: Scenario) -> nn.Module:
@@ -40,12 +43,14 @@ class PooledConv2d(nn.Module):
     does the convolution. On a CPU these are torch's own kernels, with the channels last: its pool is ten
     times as fast then. On an accelerator the convolution is one matrix product over unfolded patches, which
     many stacked models share where they see the same images; columns are ordered by place in the pooling
-    window, so that the pool is a maximum over rows.
+    window, so that the pool is a maximum over rows. The `first` layer sees the data, of which no gradient is wanted:
+    where triton is installed, both are one kernel there.
     """
 
-    def __init__(self, channels: int, filters: int, kernel: int, pool: int) -> None:
+    def __init__(self, channels: int, filters: int, kernel: int, pool: int, *, first: bool = False) -> None:
         super().__init__()
         self.kernel, self.pool = kernel, pool
+        self.fused = first and find_spec("triton") is not None
         made = nn.Conv2d(channels, filters, kernel)  # torch's usual initialisation
         self.weight, self.bias = made.weight, cast(nn.Parameter, made.bias)
 
@@ -60,11 +65,20 @@ class PooledConv2d(nn.Module):
             return nn.functional.max_pool2d(responses, p)
         samples, h, w = x.shape[0], height // p, width // p
         patches = x.unfold(-2, k, 1).unfold(-2, k, 1).reshape(samples, -1, h, p, w, p, k, k)
-        # (samples, channels, h, p, w, p, k, k) → (channels·k·k, p·p·samples·h·w)
-        columns = patches.permute(1, 6, 7, 3, 5, 0, 2, 4).reshape(-1, p * p * samples * h * w)
-        responses = (self.weight.flatten(1) @ columns).reshape(-1, p * p, samples * h * w)
-        pooled = responses.max(dim=-2).values.reshape(-1, samples, h, w).transpose(0, 1)
+        pooled = self._pooled(patches).reshape(-1, samples, h, w).transpose(0, 1)
         return pooled + self.bias[:, None, None]
+
+    def _pooled(self, patches: torch.Tensor) -> torch.Tensor:
+        """(samples, channels, h, p, w, p, k, k) → (filters, samples·h·w)."""
+        places, features = self.pool * self.pool, self.weight[0].numel()
+        if self.fused and patches.is_cuda:
+            from fedvalue.learners.torch._cuda_conv import pooled_responses
+
+            by_place = patches.permute(3, 5, 1, 6, 7, 0, 2, 4).reshape(places, features, -1)
+            return pooled_responses(self.weight.flatten(1), by_place)
+        columns = patches.permute(1, 6, 7, 3, 5, 0, 2, 4).reshape(features, -1)
+        responses = self.weight.flatten(1) @ columns
+        return responses.reshape(len(responses), places, -1).max(dim=-2).values
 
 
 def _channels_last(images: torch.Tensor) -> torch.Tensor:
@@ -90,7 +104,7 @@ def cnn(scenario: Scenario) -> nn.Module:
     channels, height, width = shape
     pool, large, small = (4, 8, 4) if min(height, width) >= 16 else (2, 4, 2)
     return nn.Sequential(
-        PooledConv2d(channels, 32, large, pool),
+        PooledConv2d(channels, 32, large, pool, first=True),
         nn.ReLU(),
         PooledConv2d(32, 64, small, pool),
         nn.ReLU(),
@@ -171,6 +185,7 @@ def _vocabulary(scenario: Scenario, model: str) -> int:
 
 MODELS: dict[str, ModelFactory] = {
     "mlp": mlp,
+    "mlp-dropout": mlp_dropout,
     "cnn": cnn,
     "linear": linear,
     "text-mean": text_mean,

@@ -7,7 +7,7 @@ interact, so each row gets exactly its own gradient, and elementwise optimisers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -30,6 +30,7 @@ from fedvalue.learners.torch._checks import (
     same_but_for_training,
     with_shapes,
 )
+from fedvalue.learners.torch._dropout import may_drop
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._models import MODELS, ModelFactory, PooledConv2d
 from fedvalue.learners.torch._parts import Program, one_thread, side_by_side
@@ -53,6 +54,8 @@ Result = TypeVar("Result")
 _ROWS_IN_TRAINING, _ROWS_IN_WAVE = 64, 320
 _ROWS_TO_SHARE = 16  # from here on it pays to train rows that share samples by themselves
 _TEST_CHUNK = 4096
+# Launches cost more than steps in vain: rows that make up to so many times as many steps are trained together on CUDA.
+_LITTLE_REST = 1.25
 _TWO_SEEDS = (0, 1)
 _BYTES_OF_ORDERS = 64 << 20
 # Convolutions of a single model on so few samples are slower with two threads than with one.
@@ -64,7 +67,7 @@ class TorchLearner:
 
     `together=None` trains stacks as one program, except convolutions on a CPU, where a loop over the models
     is faster (grouped convolutions cost twice as much there), and modules that `vmap` cannot stack, such as
-    those with dropout. Both ways agree within float tolerance. On a CPU, what a model becomes does not depend on
+    recurrent layers. Both ways agree within float tolerance. On a CPU, what a model becomes does not depend on
     the others in its stack; nor on the number of threads, except for modules of one's own that are not stacked.
 
     A store recognises a model of one's own by the source text of its function and by the module that it makes;
@@ -164,7 +167,7 @@ class TorchSession:
         targets = self.scale.scaled(np.concatenate([c.y for c in scenario.clients]))
         self.y = torch.from_numpy(targets).to(device)
         program = Program(self.module)
-        self.steps = LocalSteps(program, self._losses, training, self.x, self.y)
+        self.steps = LocalSteps(program, self._losses, training, self.x, self.y, may_drop(self.module))
         self.offsets = np.cumsum([0, *(len(c) for c in scenario.clients)])
         self.test_x = torch.from_numpy(scenario.test.x).to(device)
         self.test_y = torch.from_numpy(scenario.test.y).to(device)
@@ -338,7 +341,7 @@ class TorchSession:
     def _equal_steps(self, orders: Sequence[_Order]) -> Iterator[list[int]]:
         """Rows that can be trained in step, at most `self.chunk` at a time, and a part for every thread.
 
-        Their clients make the same number of steps. Rows with the samples of one client in one order share them, beside
+        Their clients make the same number of steps, or about the same where rows may rest. Rows with the samples of one client in one order share them, beside
         those of others that are as many; the rest needs copies. That pays where there are enough of them, always for
         convolutions, whose unfolded images are much larger than the models, and never for other models on CUDA, where
         launches cost more.
@@ -348,12 +351,13 @@ class TorchSession:
         rows_of: dict[_Order, list[int]] = {}
         for row, order in enumerate(orders):
             rows_of.setdefault(order, []).append(row)
+        steps_of = self._alike({client for client, _ in rows_of})
         alike: dict[
             tuple[int, int, _Order | None], list[int]
         ] = {}  # by steps and rows; alone, if they fill a part
         for order, rows in rows_of.items():
             alone = order if len(rows) > chunk else None
-            alike.setdefault((self._steps(order[0]), len(rows), alone), []).extend(rows)
+            alike.setdefault((steps_of[order[0]], len(rows), alone), []).extend(rows)
         apart: dict[int, list[int]] = {}
         for (steps, each, _), rows in alike.items():
             if len(rows) < least:
@@ -386,7 +390,7 @@ class TorchSession:
         if self.convolves and self.device == "cpu":
             return False
         return isinstance(learner.model, str) or can_be_stacked(
-            self.steps.forward, self.initial(), self.test_x[:2]
+            self.steps.output, self.initial(), self.test_x[:2]
         )
 
     def _orders_to_keep(self) -> int:
@@ -403,6 +407,18 @@ class TorchSession:
     def _steps(self, client: int) -> int:
         """How many a client makes in a round."""
         return self._epochs() * -(-len(self.scenario.clients[client]) // self._widest_batch())
+
+    def _alike(self, clients: Iterable[int]) -> dict[int, int]:
+        """For each client the steps that it makes, or rests through, with those that make about as many."""
+        found: dict[int, int] = {}
+        most = 0
+        for client in sorted(clients, key=lambda client: (-self._steps(client), client)):
+            steps = self._steps(client)
+            if most > steps and not (self.steps.can_rest and most <= _LITTLE_REST * steps):
+                most = 0
+            most = most or steps
+            found[client] = most
+        return found
 
     def _epochs(self) -> int:
         return 1 if self.training.algorithm == "fedsgd" else self.training.epochs
