@@ -1,5 +1,6 @@
 """Settings that all tests share."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("quick")
 
 
+def pytest_collection_finish() -> None:
+    """Imported packages and collected tests stay to the end: no later search for garbage looks through them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _digits_read_once() -> None:
     """The digits are a text file, which takes longer to read than most tests to train on."""
@@ -54,6 +61,31 @@ def _few_untrained_models() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_measure, "UNTRAINED_MODELS", 6)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _few_steps_of_convergence() -> Iterator[None]:
+    """A report fits eight surrogates to show how values settled, which takes longer than all else about it."""
+    from fedvalue.report import _facts, _trained
+
+    def first_and_last(*given: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_trained, "_PREFIXES", 2)
+            return _trained.converge(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_facts, "converge", first_and_last)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _speed_measured_briefly() -> Iterator[None]:
+    """A dry run measures what a training takes; tests do not need to know it so well."""
+    from fedvalue.trainers import _speed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_speed, "_LONG_ENOUGH", 0.05)
         yield
 
 

@@ -62,7 +62,7 @@ app = ServerApp()
 @app.main()
 def main(grid, context):
     config = context.run_config
-    settings = Settings.from_config(config, ("task", "classes", "test"))
+    settings = Settings.from_config(config, ("task", "classes", "test", "data"))
     with np.load(config["test"]) as file:
         test = Dataset(file["x"], file["y"])
     kind = config["task"], config["classes"], 0
@@ -79,7 +79,7 @@ def main(grid, context):
     class SendAndReceive:
         """The grid as Flower's strategies use it."""
 
-        get_node_ids = grid.get_node_ids
+        get_nodes = grid.get_nodes
 
         def push_messages(self, messages):
             self.replies = list(grid.send_and_receive(list(messages)))

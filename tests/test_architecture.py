@@ -50,7 +50,7 @@ def imported_by(path: Path, for_types: bool = True) -> set[str]:
 
 MODULES = {module_name(path): path for path in FILES}
 IMPORTS = {name: imported_by(path) for name, path in MODULES.items()}
-CORE = [name for name in MODULES if not name.startswith("fedvalue.cli")]
+CORE = [name for name in MODULES if not name.startswith(("fedvalue.cli", "fedvalue.__main__"))]
 ESTIMATOR_FILES = [name for name in MODULES if name.startswith("fedvalue.estimators.")]
 # What an estimator may know besides the files of its own folder.
 FOR_ESTIMATORS = {
@@ -79,7 +79,7 @@ FLOW = [
     "fedvalue",
     "testing",
     "flower adapters",
-    "cli",
+    "cli __main__",
 ]
 PLACE = {room: level for level, rooms in enumerate(FLOW) for room in rooms.split()}
 

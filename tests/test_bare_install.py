@@ -235,6 +235,7 @@ def test_what_is_missing_in_python(bare: Bare, code: str, says: str) -> None:
         (["run", "--backend", "ray"], "pip install 'fedvalue["),
         (["run", "--scenario", "synthetic", "--model", "xgboost"], "pip install 'fedvalue[xgboost]'"),
         (["flower", "demo"], "pip install 'fedvalue[flower]'"),
+        (["flower", "deploy", "x", "--host", "a", "--clients", "b"], "pip install 'fedvalue[flower]'"),
         (["data", "show", "digits"], TORCH),
         (["data", "fetch", "mnist"], TORCH),
     ],

@@ -51,7 +51,9 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue data check": "fedvalue data check hospitals --label outcome",
     "fedvalue data ls": "fedvalue data ls",
     "fedvalue data show": "fedvalue data show digits --clients 6 --partition size+label-flip",
-    "fedvalue data fetch": "fedvalue data fetch mnist",
+    "fedvalue data fetch": """\
+fedvalue data fetch mnist
+fedvalue data fetch femnist""",
     "fedvalue store ls": "fedvalue store ls demo/store.db",
     "fedvalue store show": "fedvalue store show demo/store.db federation",
     "fedvalue store export": "fedvalue store export demo/store.db federation --out trainings.csv",
@@ -60,12 +62,17 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue store merge": "fedvalue store merge all.db demo/store.db",
     "fedvalue flower init": "fedvalue flower init valuation --clients 4",
     "fedvalue flower demo": "fedvalue flower demo --clients 4",
+    "fedvalue flower deploy": 'fedvalue flower deploy consortium --host link.example.org --clients "Hospital A,Hospital B"',
+    "fedvalue flower register": 'fedvalue flower register consortium "Hospital A" node.key.pub',
+    "fedvalue flower run": "fedvalue flower run consortium --set method=ipss --set budget=32",
 }
 NOT_RUN = {
     "fedvalue data check": "needs a folder of your own",
     "fedvalue store rename": "the store of the demo has other clients",
     "fedvalue data fetch": "needs the network",
     "fedvalue flower demo": "starts servers, which takes a minute",
+    "fedvalue flower register": "needs the SuperLink of the deployment",
+    "fedvalue flower run": "needs the SuperLink of the deployment",
 }
 KINDS = {"integer": "INTEGER", "float": "NUMBER", "path": "PATH", "text": "TEXT", "boolean": ""}
 DEFAULT = re.compile(r"\s*\[default: (.*)\]\s*$", re.DOTALL)

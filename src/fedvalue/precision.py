@@ -67,9 +67,18 @@ def remedy(values: Values) -> Remedy | None:
     of_rows = found.get("test", 0.0)
     if of_rows >= 0.25:
         return Remedy(part, share, at_most=1 - math.sqrt(of_rows))
-    more = _to_halve(values)
+    more, further = _to_halve(values), trainings_left(values)
+    if further is not None and (more is None or more > further):
+        return Remedy(part, share, at_most=(values.expected_gain(further) or 0.0) if further else 0.0)
     each = values.seconds / values.evaluations if values.evaluations else 0.0
     return Remedy(part, share, more, None if more is None or not each else more * each)
+
+
+def trainings_left(values: Values) -> int | None:
+    """How many trainings a game with a limited number of seeds, such as a table, still has; None where there is no limit."""
+    if values.most_seeds is None:
+        return None
+    return max(0, values.most_seeds * ((1 << values.n) - 1) - values.evaluations)
 
 
 def _to_halve(values: Values) -> int | None:
@@ -142,6 +151,8 @@ def _sentence(values: Values, found: Remedy) -> str:
                 f"{count(3 * (values.evaluations - values.luck_trainings))} more trainings would halve it."
             )
         return f"{start}: {_times(found)} as many would halve it."
+    if (left := trainings_left(values)) is not None and found.trainings is None:
+        return f"{start}: {_of_a_limited_game(values, found, left)}."
     if found.at_most < 0.5:
         return (
             f"{start}: more trainings alone would narrow it by {found.at_most:.0%} at most; {count(3 * (values.evaluations - values.luck_trainings))} "
@@ -160,6 +171,17 @@ def _sentence(values: Values, found: Remedy) -> str:
     if values.seeds == 1 and found.part == "coalitions" and 0 < left <= found.trainings:
         return f"{start}: the other {plural(left, 'coalition')} would remove that."
     return f"{start}: {count(found.trainings)} more trainings{time} would halve it."
+
+
+def _of_a_limited_game(values: Values, found: Remedy, left: int) -> str:
+    """What can be done where the game has too few trainings left: use them, and find further seeds for the rest."""
+    assert values.most_seeds is not None
+    seeds = plural(values.most_seeds, "seed")
+    further = f"about {count(4 * values.most_seeds)} seeds instead would halve it"
+    if not left:
+        return f"every training of the {seeds} that this game has is used; {further}"
+    gain = f", and would narrow it by about {found.at_most:.0%}" if found.at_most else ""
+    return f"{plural(left, 'training')} with the {seeds} that this game has are left{gain}; {further}"
 
 
 def _times(found: Remedy) -> str:

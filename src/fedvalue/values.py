@@ -40,7 +40,7 @@ _KINDS: dict[str, Any] = {
     "utility_of_none": (*_NUMBER, NoneType), "utility_of_all": (*_NUMBER, NoneType),
     "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
     "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
-    "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType),
+    "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType), "most_seeds": (int, NoneType),
 }  # fmt: skip
 
 
@@ -110,6 +110,7 @@ class Values:
     `parts`, whose covariances they add up: "coalitions" that were not trained, the luck of "training", and the sample
     of "test" rows. `errors` has their standard errors, `dominant` is the largest of them, and `advice` says what would
     halve the intervals. `random` says that another seed would give other utilities, and `test_rows` how many there are.
+    `most_seeds` is how many seeds the game has, a table its rows; None where it can be trained with any number.
 
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
@@ -153,6 +154,7 @@ class Values:
     parts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     random: bool = False
     test_rows: int | None = None
+    most_seeds: int | None = None
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
@@ -400,6 +402,7 @@ class Values:
         plain |= {"seeds": self.seeds} if self.seeds > 1 else {}
         plain |= {"random": True} if self.random else {}
         plain |= {} if self.test_rows is None else {"test_rows": self.test_rows}
+        plain |= {} if self.most_seeds is None else {"most_seeds": self.most_seeds}
         if self.parts:
             plain["parts"] = {
                 name: {"stderr": _deviations(part).tolist(), "correlation": _correlations(part)}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 from numpy.typing import NDArray
 from typer.testing import CliRunner, Result
 
@@ -218,7 +219,7 @@ GAMES: list[Callable[[np.random.Generator], Array]] = [saturating, rounded, cove
 class TestFalseAlarms:
     """In games without such clients, at most the stated 5 % of audits may name someone."""
 
-    @pytest.mark.parametrize("game", GAMES)
+    @pytest.mark.parametrize("game", first_fast(GAMES))
     @pytest.mark.parametrize(
         ("method", "budget", "games"),
         [
@@ -236,6 +237,7 @@ class TestFalseAlarms:
             alarms += wrong(sampled(table, method, budget, seed), table)
         assert alarms <= 0.05 * games
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("replicates", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 4))])
     def test_when_noise_goes_with_clients(self, replicates: int) -> None:
         """Clients worth the same, whose luck in training shows wherever they take part."""

@@ -103,6 +103,7 @@ def test_help_needs_no_heavy_import() -> None:
     assert found.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_causes_no_traceback(game: Path) -> None:
     command = [sys.executable, "-m", "fedvalue.cli", "compare", "--table", str(game), "--budget", "16"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -114,6 +115,7 @@ def test_a_reader_that_leaves_early_causes_no_traceback(game: Path) -> None:
     process.wait(timeout=30)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_on_a_terminal_of_80_columns_nothing_is_cut_off(game: Path) -> None:
     import fcntl
@@ -153,6 +155,11 @@ def test_version_and_help() -> None:
     for command in ("methods", "value", "compare", "store", "--install-completion"):
         assert command in text
     assert "..." not in text.split("Commands:")[1], "a summary of a command is too long for a line"
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    asked = [sys.executable, "-m", "fedvalue", "--version"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == output("--version")
 
 
 @pytest.mark.parametrize("group", ["store"])
@@ -439,6 +446,7 @@ def test_compare_all_names_what_it_cannot_run(game: Path) -> None:
     assert len(rows) + left_out == len(ON_TABLES)
 
 
+@pytest.mark.slow
 def test_compare_with_several_seeds(game: Path) -> None:
     found = json.loads(output("compare", "--table", game, "--budget", 20, "--seeds", 4, "--json"))
     rows = {row["method"]: row for row in found["scores"]}
@@ -563,7 +571,7 @@ def test_store_export_npz_of_repeated_evaluations(tmp_path: Path) -> None:
     db, out = tmp_path / "s.db", tmp_path / "o.npz"
     with fv.UtilityStore(db) as store:
         store.register("g", 1)
-        for replicate, masks in enumerate([(0, 1), (0, 1), (1,)]):  # the third is not complete
+        for replicate, masks in enumerate([(0, 1), (0, 1), (1,)]):  # the third lacks v(∅)
             outcomes = [(m, fv.Outcome({"f1": float(m + 10 * replicate), "loss": -1.0})) for m in masks]
             store.append("g", outcomes, replicate)
     assert "1 of 2" not in output("store", "ls", db)
@@ -571,8 +579,8 @@ def test_store_export_npz_of_repeated_evaluations(tmp_path: Path) -> None:
     assert "f1, loss" in failure(2, "store", "export", db, "g", "--out", out, "--metric", "f2")
     output("store", "export", db, "g", "--out", out, "--metric", "f1")
     with np.load(out) as arrays:
-        assert sorted(arrays.files) == ["f1", "loss", "utilities"]
-        assert arrays["utilities"].tolist() == [5.0, 6.0]
+        assert sorted(arrays.files) == ["f1", "loss", "seeds", "utilities"]
+        assert arrays["utilities"].tolist() == [[0.0, 1.0], [10.0, 11.0], [5.0, 21.0]]
     found = json.loads(output("store", "show", db, "g", "--json"))
     assert (found["coalitions"], found["outcomes"], found["replicates"]) == (2, 5, 3)
 

@@ -95,6 +95,7 @@ def test_a_read_only_file_system_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     assert done.stderr == "Error: Cannot write values.json: its folder cannot be written to.\n"
 
 
+@pytest.mark.slow
 def test_what_came_from_the_file_is_said() -> None:
     Path("fedvalue.toml").write_text("[run]\nscenario = 'synthetic'\nclients = 3\nsamples = 20\n")
     command = ["run", "--method", "exact"]

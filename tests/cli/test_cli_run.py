@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 from scenario_data import table
 from typer.testing import CliRunner, Result
 
@@ -164,6 +165,7 @@ def test_a_gradient_method_that_samples_its_models_says_so() -> None:
     assert "random orders" not in output(*SMALL, "--method", "or")
 
 
+@pytest.mark.slow
 def test_options_of_method_scenario_and_training() -> None:
     text = output(
         "--clients", "3", "--samples", "30", "--partition", "dirichlet", "--scenario-option", "alpha=5",
@@ -277,14 +279,14 @@ def test_dry_run_in_words() -> None:
     assert not Path("nothing").exists()
 
 
-@pytest.mark.parametrize("model", ["least-squares", "mlp"])
+@pytest.mark.parametrize("model", first_fast(["least-squares", "mlp"]))
 def test_dry_run_tells_the_memory_of_every_learner(model: str) -> None:
     args = ("--scenario", "synthetic", "--clients", "3", "--rounds", "1", "--model", model, "--dry-run")
     assert as_json(*args)["plan"]["memory_estimate"] > 4 * 11 * 1300  # the data alone
     assert "Memory: about" in output(*args)
 
 
-@pytest.mark.parametrize(("method", "models"), [("or", 8), ("lambda-mr", 16), ("dig-fl", 0)])
+@pytest.mark.parametrize(("method", "models"), first_fast([("or", 8), ("lambda-mr", 16), ("dig-fl", 0)]))
 def test_dry_run_of_gradient_methods_counts_the_models_that_they_evaluate(method: str, models: int) -> None:
     args = (*SMALL, "--rounds", "2", "--method", method, "--dry-run")
     plan = as_json(*args)["plan"]
@@ -451,6 +453,7 @@ def test_gradient_methods_need_updates() -> None:
     assert "Gradient methods do not apply" in message
 
 
+@pytest.mark.slow
 def test_diverging_training_is_named() -> None:
     found = run(*SMALL, "--exact", "--optimizer", "sgd", "--rate", "1e30", "--epochs", "4", "--store", "s.db")
     assert found.exit_code == 1

@@ -81,6 +81,7 @@ class TestAsPublished:
         assert np.mean(runs, axis=0) == pytest.approx(expected, abs=1e-12)
         assert not np.allclose(expected, fv.value(table, "exact").mean, atol=0.01)  # empty strata bias it
 
+    @pytest.mark.slow
     def test_the_rule_of_the_budget_adds_no_bias_to_that_of_empty_strata(self) -> None:
         """Three clients, five coalitions: the chance of every sequence of draws that ends with a third split."""
         n, budget, table = 3, 5, random_table(3, 8).table
@@ -105,6 +106,7 @@ class TestAsPublished:
         z = (runs.mean(0) - mean) / (runs.std(0, ddof=1) / np.sqrt(len(runs)))
         assert np.abs(z).max() < 4
 
+    @pytest.mark.slow
     def test_splits_come_up_as_often_as_published(self) -> None:
         """One draw of four clients: N | ∅ a quarter of the time, sizes 1 | 3 half, 2 | 2 a quarter; all of a size alike."""
         n, runs, drawn = 4, 1500, Counter[int]()
@@ -122,6 +124,7 @@ class TestAsPublished:
         for mask, p in expected.items():
             assert abs(drawn[mask] - runs * p) < 4 * np.sqrt(runs * p * (1 - p))
 
+    @pytest.mark.slow
     def test_without_empty_strata_it_is_unbiased(self) -> None:
         table = random_table(4, 3).table
         runs = [drive("cc", table, 12, seed) for seed in range(800)]
@@ -267,6 +270,7 @@ def test_drawing_ends_where_nothing_new_comes(monkeypatch: pytest.MonkeyPatch) -
 
 
 class TestPaired:
+    @pytest.mark.slow
     def test_every_size_of_the_first_part_is_equally_likely(self) -> None:
         n, drawn = 8, []
         for seed in range(300):  # N | ∅ and five splits, too few to use up a size

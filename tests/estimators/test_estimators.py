@@ -11,6 +11,7 @@ from cases import CASES, REAL_GAMES, SAMPLING, Case, drive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from marks import first_fast
 from scipy.optimize import linprog
 from scipy.special import stdtrit
 
@@ -92,10 +93,15 @@ def _saturates_early() -> KnownGame:
     return KnownGame("saturates-early", n, table, np.full(n, np.nan))
 
 
+def dear(case: Case) -> bool:
+    """Whose many runs take seconds: surrogates, and plain CC, whose mean settles only after thousands."""
+    return "surrogate" in case.method or case.method == "cc"
+
+
 class TestConformance:
     @pytest.mark.parametrize(
         "case",
-        [pytest.param(case, marks=pytest.mark.slow if "surrogate" in case.method else ()) for case in CASES],
+        [pytest.param(case, marks=pytest.mark.slow if case.options or dear(case) else ()) for case in CASES],
         ids=str,
     )
     def test_every_registered_method_keeps_to_the_contract(self, case: Case) -> None:
@@ -184,9 +190,11 @@ def coverage(case: Case, table: np.ndarray, truth: np.ndarray, budget: int, seed
 
 class TestIntervals:
     @pytest.mark.parametrize(
-        "game", [random_table(7, 11), pytest.param(learning_curve(), marks=pytest.mark.slow)], ids=str
+        "game",
+        first_fast([random_table(7, 11), pytest.param(learning_curve(), marks=pytest.mark.slow)]),
+        ids=str,
     )
-    @pytest.mark.parametrize(("case", "budget"), COVERED, ids=str)
+    @pytest.mark.parametrize(("case", "budget"), first_fast(COVERED), ids=str)
     def test_intervals_hold_the_true_value_about_as_often_as_they_say(
         self, case: Case, budget: int, game: KnownGame
     ) -> None:
@@ -253,7 +261,7 @@ class TestIpss:
         assert values.mean == pytest.approx(expected, abs=1e-12)
         assert values.evaluations == budget
 
-    @pytest.mark.parametrize("n", [3, 4, 5, 7, 10, 13, 30, 100])
+    @pytest.mark.parametrize("n", first_fast([3, 4, 5, 7, 10, 13, 30, 100], keep=3))
     def test_everything_small_and_a_balanced_sample_of_the_next_size(self, n: int) -> None:
         for budget in sorted({1, 2, n, n + 1, n + 2, 2 * n + 1, 3 * n, 5 * n + 3, n * n // 2, n * n}):
             if budget >= 1 << n:
@@ -395,6 +403,7 @@ class TestGroupTesting:
         assert epsilon == pytest.approx(0, abs=1e-9)
         assert values.mean == pytest.approx(phi, abs=1e-7)
 
+    @pytest.mark.slow
     def test_sizes_are_drawn_as_published(self, monkeypatch: pytest.MonkeyPatch) -> None:
         n, sizes = 6, []
         draw = group_testing.random_subset
@@ -468,6 +477,7 @@ class TestTruncation:
         )
         assert cut.details["permutations"] > whole.details["permutations"]
 
+    @pytest.mark.slow
     def test_it_stops_when_the_running_means_have_converged(self) -> None:
         recorder = Recorder(20, lambda mask: float(mask.bit_count()))
         values = fv.value(recorder, "tmc", 20_000, tolerance=0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import REAL_GAMES
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.coalitions import Trial, full_mask
@@ -80,7 +81,7 @@ class TestOneSeedAndItsLuck:
         estimate, _ = drive(np.full((4, 32), 0.5), most_seeds=None)
         assert estimate.stderr == pytest.approx(np.zeros(5))
 
-    @pytest.mark.parametrize("noise", [0.003, 0.03])
+    @pytest.mark.parametrize("noise", first_fast([0.003, 0.03]))
     def test_the_error_is_that_of_one_seed(self, noise: float) -> None:
         ratios = []
         for seed in range(3):

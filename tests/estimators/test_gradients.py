@@ -157,6 +157,7 @@ class TestAgainstReconstructionByHand:
         if first_power == 1:
             assert values.mean.tolist() == fv.value(by_hand.game, "lambda-mr", lam=0.9).mean.tolist()
 
+    @pytest.mark.slow
     def test_lambda_mr_of_one_round_is_exact_on_that_round(self) -> None:
         game = from_its_start(partial(federation, rounds=1))
         exact = fv.value(game.trace_games().round(1, range(1 << game.n)), "exact")
@@ -287,6 +288,7 @@ class FakeTrace:
 
 
 class TestGtg:
+    @pytest.mark.slow
     def test_without_thresholds_it_comes_close_to_the_exact_sum_of_the_rounds(
         self, rounds: list[Any]
     ) -> None:
@@ -436,6 +438,7 @@ class TestInRuns:
         games.round(1, [1, 2, 3])
         assert games.spared > 0.0
 
+    @pytest.mark.slow
     def test_without_methods_compare_takes_them_where_there_is_something_to_record(self) -> None:
         assert set(VIEWS) <= set(fv.compare(federation(), budget=8))
         assert not set(VIEWS) & set(fv.compare(np.arange(8.0), budget=8))
@@ -495,6 +498,7 @@ class TestInRuns:
             fv.value(game, method, **options)
         assert game.trainer.traces == 0
 
+    @pytest.mark.slow
     def test_a_diverged_training_is_refused(self) -> None:
         training = Training(rounds=1, epochs=1, rate=1e30, optimizer="sgd")
         for method in VIEWS:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import REAL_GAMES
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.coalitions import full_mask, mask_of, members, membership
@@ -203,7 +204,7 @@ class TestPlan:
 
 class TestValues:
     @BOTH
-    @pytest.mark.parametrize("n", [1, 2, 3])
+    @pytest.mark.parametrize("n", first_fast([1, 2, 3], keep=2))
     def test_few_clients(self, n: int, method: str) -> None:
         game = random_table(n, 4)
         for budget in range(2, (1 << n) + 1):
@@ -226,19 +227,24 @@ class TestValues:
     @BOTH
     @pytest.mark.parametrize(
         "game",
-        [
-            additive(np.linspace(-1, 2, 8).tolist()),
-            saturating(8),
-            learning_curve(),
-            known_game("constant", 7, lambda s: 0.5, [0.0] * 7),
-            known_game("one-for-all", 7, lambda s: float(bool(s)), [1 / 7] * 7),
-            known_game("all-for-one", 7, lambda s: float(len(s) == 7), [1 / 7] * 7),
-            known_game("majority", 7, lambda s: float(len(s) > 3), [1 / 7] * 7),
-            known_game("ties", 8, lambda s: round(1 - 0.7 ** len(s), 1), [0.9 / 8] * 8),
-        ],
+        first_fast(
+            [
+                additive(np.linspace(-1, 2, 8).tolist()),
+                saturating(8),
+                learning_curve(),
+                known_game("constant", 7, lambda s: 0.5, [0.0] * 7),
+                known_game("one-for-all", 7, lambda s: float(bool(s)), [1 / 7] * 7),
+                known_game("all-for-one", 7, lambda s: float(len(s) == 7), [1 / 7] * 7),
+                known_game("majority", 7, lambda s: float(len(s) > 3), [1 / 7] * 7),
+                known_game("ties", 8, lambda s: round(1 - 0.7 ** len(s), 1), [0.9 / 8] * 8),
+            ],
+            keep=3,
+        ),
         ids=str,
     )
-    @pytest.mark.parametrize("per_client", [3, pytest.param(None, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize(
+        "per_client", first_fast([3, pytest.param(None, marks=pytest.mark.slow)], keep=3)
+    )
     def test_intervals_cover_on_games_of_every_kind(
         self, game: KnownGame, method: str, per_client: int | None
     ) -> None:
@@ -263,6 +269,7 @@ class TestValues:
         share = [covered(fv.value(game.table, "surrogate", budget, 1), game.values) for game in games]
         assert np.mean(share) >= 0.8, share
 
+    @pytest.mark.slow
     def test_a_null_client_and_copies_within_their_intervals(self) -> None:
         worth = np.array([5.0, 5.0, 3.0, 2.0, 1.0, 0.5, 0.0, 0.0])
         table = np.array([np.sqrt(sum(worth[i] for i in members(mask))) for mask in range(256)])
@@ -285,6 +292,7 @@ class TestValues:
         assert relabelled.mean[new_place] == pytest.approx(plain.mean, abs=1e-5)
         assert relabelled.stderr[new_place] == pytest.approx(plain.stderr, rel=1e-2)
 
+    @pytest.mark.slow
     def test_more_evaluations_mean_smaller_errors_and_narrower_intervals(self) -> None:
         game = learning_curve()
         runs = [fv.value(game.table, "surrogate", budget) for budget in (9, 20, 40, 80)]
@@ -303,6 +311,7 @@ class TestValues:
         assert values.mean.sum() == pytest.approx(game.table[-1] - game.table[0])
         assert covered(values, game.values) >= 0.75
 
+    @pytest.mark.slow
     def test_real_games_beat_the_equal_split_by_far(self) -> None:
         files = sorted(REAL_GAMES.glob("*.npz"))
         if not files:
@@ -371,7 +380,7 @@ class TestOtherUtilities:
     """`linear`: the values of other utilities of the same coalitions."""
 
     @BOTH
-    @pytest.mark.parametrize("budget", [9, 30, 60, 128])
+    @pytest.mark.parametrize("budget", first_fast([9, 30, 60, 128]))
     def test_those_that_were_asked_for_have_the_values_that_came_out(self, method: str, budget: int) -> None:
         table = learning_curve().table
         asked, estimate = drive(method, 7, budget, table)
@@ -428,6 +437,7 @@ class TestAdaptive:
         with pytest.raises(fv.MethodError, match="'target'"):
             fv.value(learning_curve().table, "surrogate-adaptive", 40, target=target)
 
+    @pytest.mark.slow
     def test_its_intervals_are_wider_than_those_of_the_same_coalitions_chosen_beforehand(self) -> None:
         table = learning_curve((900, 700, 400, 250, 150, 100, 20, 500)).table
         plan = surrogate.surrogate_adaptive(8, 40, np.random.default_rng(0))
@@ -516,6 +526,7 @@ class TestUncertainty:
         assert right[sure].mean() >= 0.88
         assert right.mean() > 0.7
 
+    @pytest.mark.slow
     def test_expected_gain_grows_with_evaluations_and_is_about_what_comes(self) -> None:
         table = learning_curve((900, 700, 400, 250, 150, 100, 20, 500)).table
         values = fv.value(table, "surrogate-adaptive", 32)

@@ -7,6 +7,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.coalitions import complement, full_mask
@@ -50,9 +51,9 @@ def drive(
 
 
 class TestPlan:
-    @pytest.mark.parametrize("n", [2, 3, 5, 8, 10, 24])
-    @pytest.mark.parametrize("seeds", [2, 5, 16])
-    @pytest.mark.parametrize("per_client", [1.5, 4, 13, 40])
+    @pytest.mark.parametrize("n", first_fast([2, 3, 5, 8, 10, 24], keep=4))
+    @pytest.mark.parametrize("seeds", first_fast([2, 5, 16], keep=4))
+    @pytest.mark.parametrize("per_client", first_fast([1.5, 4, 13, 40], keep=4))
     def test_spends_the_budget_on_different_trainings(self, n: int, seeds: int, per_client: float) -> None:
         budget = max(int(per_client * n), seeds)
         plan = seeded_plan(n, budget, seeds, np.random.default_rng(1))
@@ -174,6 +175,7 @@ class TestAdaptive:
         assert len({seed for _, seed in asks[0]}) < len({seed for _, seed in trials})
         assert estimate.parts["training"].shape == (7, 7)
 
+    @pytest.mark.slow
     def test_other_utilities_of_all_its_trainings_have_values(self) -> None:
         table = lucky_table(6, 8)
         estimate, asks = self.adapt(table, 48)
@@ -289,6 +291,7 @@ class TestValues:
         assert (np.diag(estimate.parts["training"]) > 0).all()
         assert len(estimate.forecast) > 0
 
+    @pytest.mark.slow
     def test_more_luck_more_of_it_in_the_interval(self) -> None:
         calm, wild = (
             np.mean(
@@ -301,6 +304,7 @@ class TestValues:
         )
         assert wild > 5 * calm
 
+    @pytest.mark.slow
     def test_is_closer_to_the_expected_values_than_all_coalitions_of_one_seed(self) -> None:
         errors = []
         for seed in range(4):
@@ -312,6 +316,7 @@ class TestValues:
             errors.append(np.linalg.norm(drive(table, 64)[0].mean - truth) / one)
         assert np.mean(errors) < 0.9
 
+    @pytest.mark.slow
     def test_intervals_hold_the_expected_values(self) -> None:
         held = []
         for seed in range(8):
@@ -329,6 +334,7 @@ class TestValues:
         assert estimate.mean == pytest.approx(np.zeros(4), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_complete_tables_of_a_few_seeds_know_their_luck_as_well_as_that() -> None:
     """Three seeds of all coalitions: Student's t with two degrees of freedom, or intervals hold far too rarely."""
     rng = np.random.default_rng(5)

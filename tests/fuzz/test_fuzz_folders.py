@@ -21,7 +21,9 @@ from fedvalue.scenarios import check_folder, load_scenario
 
 LONG = os.environ.get("FEDVALUE_FUZZ") == "long"
 fuzz = settings(
-    max_examples=4000 if LONG else 120, suppress_health_check=list(HealthCheck), derandomize=not LONG
+    max_examples=4000 if LONG else 30 if settings.default.max_examples < 100 else 120,
+    suppress_health_check=list(HealthCheck),
+    derandomize=not LONG,
 )
 
 NASTY = st.sampled_from(

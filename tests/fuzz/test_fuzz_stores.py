@@ -23,7 +23,7 @@ import fedvalue as fv
 from fedvalue.cli import app
 from fedvalue.store import export, read_history, summary
 
-EXAMPLES = 4_000 if os.environ.get("FEDVALUE_FUZZ") == "long" else 60
+EXAMPLES = 4_000 if os.environ.get("FEDVALUE_FUZZ") == "long" else min(60, settings.default.max_examples)
 N = 5
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from federations import digits, line
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.coalitions import Trial
@@ -53,6 +54,7 @@ def game(empty: Any = "initial", scenario: Scenario | None = None, **options: An
 
 
 class TestRules:
+    @pytest.mark.slow
     @pytest.mark.usefixtures("all_untrained_models")
     def test_initial_is_the_mean_of_64_models_whatever_the_seed(self) -> None:
         single = []
@@ -140,8 +142,8 @@ class TestRules:
 
 
 class TestStores:
-    @pytest.mark.parametrize("second", ALL)
-    @pytest.mark.parametrize("first", ALL)
+    @pytest.mark.parametrize("second", first_fast(ALL, keep=2))
+    @pytest.mark.parametrize("first", first_fast(ALL, keep=2))
     def test_one_written_under_a_rule_is_read_under_another(
         self, first: Any, second: Any, tmp_path: Path
     ) -> None:

@@ -65,6 +65,7 @@ class TestCounting:
         assert (by_function.metric, by_function.stored_as) == ("top_two", by_object.stored_as)
         assert by_function.id == game().id  # trainings are the same, whatever counts
 
+    @pytest.mark.slow
     def test_against_scikit_learn_and_the_built_in_metrics(self) -> None:
         one = game(metric=fv.Metric("mcc", matthews, takes="predictions"))
         same = game(metric=fv.Metric("acc", lambda said, y: sk.accuracy_score(y, said), takes="predictions"))
@@ -393,6 +394,7 @@ class TestJobs:
     def run(self, *args: str) -> Any:
         return CliRunner().invoke(app, [*self.ARGS, "--no-config", *args])
 
+    @pytest.mark.slow
     def test_the_command_line(self, own: str) -> None:
         ran = self.run("--metric", f"{own}:top_two", "--out", "one")
         assert ran.exit_code == 0, ran.output
@@ -405,6 +407,7 @@ class TestJobs:
         ran = self.run("--metric", f"{own}:errors", "--json", "-")
         assert json.loads(ran.stdout)["higher_is_better"] is False
 
+    @pytest.mark.slow
     def test_an_old_store_on_the_command_line(self, own: str) -> None:
         assert self.run("--store", "s.db").exit_code == 0
         for more in ((), ("--dry-run",)):
@@ -424,6 +427,7 @@ class TestJobs:
         assert refused.exit_code == 2
         assert said in refused.stderr
 
+    @pytest.mark.slow
     def test_a_folder_belongs_to_one_function(self, tmp_path: Path) -> None:
         options: dict[str, Any] = {"clients": 3, "samples": 20, "rounds": 1, "epochs": 1, "method": "exact"}
         fv.run("digits", metric=fv.Metric("x", top_two), out=tmp_path / "o", **options)

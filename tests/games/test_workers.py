@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.coalitions import members
@@ -159,14 +160,16 @@ EVERY = [pytest.param(what, marks=() if what in QUICK else pytest.mark.slow) for
 class TestSameNumbers:
     @pytest.mark.parametrize(
         "options",
-        [
-            {},
-            {"replicates": 2},
-            *(pytest.param(o, marks=pytest.mark.slow) for o in ({"chunk": 3}, {"timeout": 30})),
-        ],
+        first_fast(
+            [
+                {},
+                {"replicates": 2},
+                *(pytest.param(o, marks=pytest.mark.slow) for o in ({"chunk": 3}, {"timeout": 30})),
+            ]
+        ),
         ids=str,
     )
-    @pytest.mark.parametrize("batch", [True, False])
+    @pytest.mark.parametrize("batch", first_fast([True, False]))
     def test_jobs_change_no_value(self, batch: bool, options: dict[str, Any]) -> None:
         weights = np.random.default_rng(0).random(5)
 
@@ -190,6 +193,7 @@ class TestSameNumbers:
         repeated = [outcome.metrics["utility"] for _, outcome in games[0].evaluate(range(16), replicate=1)]
         assert not set(first) & set(repeated)
 
+    @pytest.mark.slow
     def test_the_threads_of_openmp_do_not_survive_a_fork_and_are_not_waited_for(self) -> None:
         import torch
 
@@ -355,6 +359,7 @@ class TestFailures:
             [members(m) for m in range(8)]
         )
 
+    @pytest.mark.slow
     def test_many_that_are_together_for_speed_do_not_wait_for_the_time_of_all(self) -> None:
         def utility(coalitions: list[Coalition]) -> list[float]:
             if len(coalitions) > 16:
@@ -401,6 +406,7 @@ class TestFailures:
         killer.join()
         assert (len(kept), error) == (8, "")
 
+    @pytest.mark.slow
     def test_what_a_function_started_ends_with_its_time(self, tmp_path: Path) -> None:
         def trains(coalition: Coalition) -> float:
             process = subprocess.Popen(["sleep", "60"])
@@ -545,6 +551,7 @@ print(fv.value(game, "exact", store="store.db").mean.tolist())
 
 
 class TestEndings:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "how",
         [

@@ -979,6 +979,7 @@ def _interrupt(*args: object, **more: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_pages_are_written_without_matplotlib_and_templates_read_when_needed() -> None:
     code = (
         "import sys, fedvalue; print('jinja2' in sys.modules); from fedvalue.values import Values; from fedvalue.report import as_html, gather;"

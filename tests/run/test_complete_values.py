@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.games import RestrictedGame
@@ -25,7 +26,7 @@ def federated(metric: str = "accuracy", replicates: int = 1) -> fv.FederatedGame
     return fv.FederatedGame(scenario, "linear", rules, metric=metric, replicates=replicates)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+@pytest.mark.parametrize("metric", first_fast(["accuracy", "loss"]))
 def test_a_federated_game_then_audit_and_report(metric: str, tmp_path: Path) -> None:
     game, store = federated(metric, replicates=2), tmp_path / "trainings.db"
     values = fv.value(game, "exact", store=store)

@@ -83,6 +83,7 @@ def result(process: subprocess.Popen[str]) -> list[float]:
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGINT, signal.SIGTERM))],
@@ -111,6 +112,7 @@ def test_the_same_again_evaluates_nothing(script: Path) -> None:
     assert len(logged(script, "started")) == 32
 
 
+@pytest.mark.slow
 def test_two_runs_on_one_store_at_the_same_time(script: Path) -> None:
     runs = [start(script, pause=0.01) for _ in range(2)]
     first, second = (result(run) for run in runs)
@@ -240,6 +242,7 @@ def refused(found: subprocess.CompletedProcess[str], code: int) -> str:
     return found.stderr
 
 
+@pytest.mark.slow
 def test_cli_corrupt_table(table: Path) -> None:
     table.write_bytes(table.read_bytes()[:-40])
     assert "damaged" in refused(cli("value", "--table", table), 2)
@@ -256,6 +259,7 @@ def test_cli_store_that_is_no_store(table: Path, tmp_path: Path) -> None:
     assert text.read_text() == "my notes"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_cli_json_to_a_full_disk(table: Path) -> None:
     assert "No space left" in refused(cli("value", "--table", table, "--json", "/dev/full", "-q"), 2)

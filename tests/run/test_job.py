@@ -112,6 +112,7 @@ class TestResult:
         assert again.cost.reused >= 16
         assert again.values.mean.tolist() == result.values.mean.tolist()
 
+    @pytest.mark.slow
     def test_another_run_in_the_folder_is_left_alone(self, result: fv.Result, tmp_path: Path) -> None:
         folder = result.save(tmp_path / "run")
         other = fv.run("digits", **SMALL, method="loo")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 from typer.testing import CliRunner
 
 import fedvalue as fv
@@ -39,6 +40,7 @@ def invoke(*args: Any) -> Any:
     return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
+@pytest.mark.slow
 def test_shuffled_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     data = ("--scenario", "files", "--data-dir", folder(tmp_path / "d", True), "--label", "outcome")
@@ -69,6 +71,7 @@ def test_shuffled_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert json.loads(quiet.stdout)["learned"] is False
 
 
+@pytest.mark.slow
 def test_the_same_data_with_their_labels(tmp_path: Path) -> None:
     result = fv.run("files", data_dir=folder(tmp_path / "d", False), label="outcome", method="exact")
     assert result.values.learned is True
@@ -86,7 +89,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "loss", "auc", "f1", "balanced_accuracy", "correct"])
+@pytest.mark.parametrize(
+    "metric", first_fast(["accuracy", "loss", "auc", "f1", "balanced_accuracy", "correct"], keep=2)
+)
 def test_by_every_metric(metric: str, both: Path) -> None:
     for shuffled in (True, False):
         data, store = both / str(shuffled), both / f"{shuffled}.db"

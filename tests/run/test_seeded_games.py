@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.estimators.exact import shapley_values
@@ -220,8 +221,8 @@ class TestBudgetsOfExact:
             assert values.evaluations <= budget
 
 
-@pytest.mark.parametrize("unit", [1e-15, 1e-12, 1e-9, 1e9, 1e15])
-@pytest.mark.parametrize("rows", [1, 12])
+@pytest.mark.parametrize("unit", first_fast([1e-15, 1e-12, 1e-9, 1e9, 1e15], keep=3))
+@pytest.mark.parametrize("rows", first_fast([1, 12], keep=3))
 def test_values_scale_with_the_utilities(unit: float, rows: int) -> None:
     rng = np.random.default_rng(4)
     size = np.array([m.bit_count() for m in range(32)])

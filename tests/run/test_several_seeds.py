@@ -87,6 +87,7 @@ class TestRun:
         with pytest.raises(fv.InputError, match="differs in seeds"):
             job(out=tmp_path / "out").check_folder()
 
+    @pytest.mark.slow
     def test_without_a_store_everything_is_kept_on_request(self, tmp_path: Path) -> None:
         fresh = job().run()
         fresh.save(tmp_path / "out")
@@ -115,6 +116,7 @@ class TestDryRun:
         assert "24 trainings of coalitions, spread over 3 seeds" in plan.lines()[0]
         assert plan.to_dict()["plan"]["seeds"] == 3
 
+    @pytest.mark.slow
     def test_it_knows_the_store(self, result: fv.Result) -> None:
         plan = job(out=result.job.out).plan()
         assert plan.stored == 24

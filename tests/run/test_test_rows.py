@@ -67,6 +67,7 @@ class TestFunctions:
         values = fv.value(of_bits(np.tile(table[:, None], 20)), "exact")
         assert values.errors["test"] == pytest.approx(0)
 
+    @pytest.mark.slow
     def test_intervals_hold_the_true_value_in_95_of_100_cases(self) -> None:
         truth = shapley_values(3, CHANCES)
         held = []
@@ -89,6 +90,7 @@ class TestFunctions:
         assert values.parts["test"] == pytest.approx((weights * errors**2) @ weights.T)
         assert values.test_rows is None
 
+    @pytest.mark.slow
     def test_intervals_from_standard_errors_hold_the_true_value(self) -> None:
         truth, errors, held = shapley_values(3, CHANCES), np.full(8, 0.02), []
         for seed in range(300):

@@ -109,6 +109,7 @@ def test_broken_files(tmp_path):
         load_scenario("sent140", data_dir=tmp_path)
 
 
+@pytest.mark.slow
 def test_fetched_content_must_be_the_known_one(monkeypatch, cache):
     openml(monkeypatch, fake_mnist())
     with pytest.raises(ScenarioError, match="not the known content"):
@@ -243,6 +244,7 @@ def test_show_json():
     assert len(shown["fingerprint"]) == 64
 
 
+@pytest.mark.slow
 def test_fetch_command(monkeypatch, tmp_path):
     openml(monkeypatch, fake_mnist())
     said = invoke("fetch", "mnist", "--data-dir", tmp_path / "here", "--unverified")

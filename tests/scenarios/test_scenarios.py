@@ -160,8 +160,12 @@ def test_synthetic_follows_its_theory():
         load_scenario("synthetic", partition="label-flip")
 
 
-def test_adult_is_standardised_by_its_clients(data_dir):
-    s = load("adult", data_dir)
+def test_adult_is_standardised_by_all_its_training_rows(data_dir):
+    """Whoever takes part: the same person has the same features in every game."""
+    s = load_scenario("adult", data_dir=data_dir, clients=1, partition="same")
+    few, many = (load_scenario("adult", data_dir=data_dir, clients=n) for n in (2, 4))
+    np.testing.assert_array_equal(few.clients[0].x, many.clients[0].x)
+    np.testing.assert_array_equal(few.test.x, s.test.x)
     x = np.concatenate([c.x for c in s.clients]).astype(np.float64)
     numeric = [i for i in range(x.shape[1]) if len(np.unique(x[:, i])) > 2]
     np.testing.assert_allclose(x[:, numeric].mean(axis=0), 0, atol=1e-6)
@@ -169,7 +173,7 @@ def test_adult_is_standardised_by_its_clients(data_dir):
     others = np.delete(x, numeric, axis=1)
     assert set(np.unique(others)) <= {0.0, 1.0}
     fewer = load("adult", data_dir, keep_occupation=False)
-    assert fewer.test.x.shape[1] == s.test.x.shape[1] - 4
+    assert fewer.test.x.shape[1] == s.test.x.shape[1] - 5  # one-hot, of all rows
     with pytest.raises(ScenarioError, match="5 occupations"):
         load("adult", data_dir, clients=6)
     assert "unknown" in load("adult", data_dir, clients=5).names
@@ -191,6 +195,13 @@ def test_writers_and_leaf(data_dir, tmp_path):
     assert all(name.startswith("writer-") for name in s.names)
     assert load("femnist", data_dir, partition="size").name == "mnist"
     assert load("femnist", data_dir, writers=2).names[0] == "writers-0"
+    dealt = [load_scenario("femnist", data_dir=data_dir, clients=n, writers="all") for n in (2, 5)]
+    two, five = (sum(map(len, each.clients)) for each in dealt)  # a fixed total: more clients have less each
+    assert (
+        two == five > sum(map(len, load_scenario("femnist", data_dir=data_dir, clients=2, writers=2).clients))
+    )
+    with pytest.raises(ScenarioError, match='a number, or "all"'):
+        load("femnist", data_dir, writers="some")
     draw = np.random.default_rng(0)
     for part in ("train", "test"):
         data = {f"f{u}": {"x": draw.random((9, 784)).tolist(), "y": [0, 61, *[u] * 7]} for u in range(6)}
@@ -264,7 +275,7 @@ def test_what_a_scenario_refuses(changes, message):
     [
         pytest.param("mnist", (1, 28, 28), 10_000, 6000, 6000, marks=pytest.mark.slow),
         pytest.param("femnist", (1, 28, 28), 10_000, 19, 131, marks=pytest.mark.slow),
-        ("adult", (103,), 16_281, 1370, 4140),
+        ("adult", (108,), 16_281, 1370, 4140),
         ("sent140", (32,), 9091, 1400, 1800),
     ],
 )

@@ -194,6 +194,7 @@ class TestFunctions:
         assert fv.FunctionGame(3, first, key="v1").id == fv.FunctionGame(3, second, key="v1").id
         assert fv.FunctionGame(3, first, key="v1").id != fv.FunctionGame(3, first, key="v2").id
 
+    @pytest.mark.slow
     def test_fingerprints_are_the_same_in_every_process(self, tmp_path: Path) -> None:
         script = tmp_path / "script.py"
         script.write_text(

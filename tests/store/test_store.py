@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue import Outcome, StoreError, UtilityStore
@@ -69,7 +70,7 @@ def test_it_keeps_to_the_contract_of_stores(path: Path) -> None:
         assert store.verify() == []
 
 
-@pytest.mark.parametrize("asked", [3, 499, 501, 12_000])
+@pytest.mark.parametrize("asked", first_fast([3, 499, 501, 12_000], keep=2))
 def test_reading_some_equals_reading_all(path: Path, asked: int) -> None:
     with UtilityStore(path) as store:
         store.register("g", 20)
@@ -142,6 +143,7 @@ for batch in range(10):
 """
 
 
+@pytest.mark.slow
 def test_processes_create_and_write_one_file_at_the_same_time(path: Path) -> None:
     writers = [python(WRITER, path, writer) for writer in (1, 2, 3)]
     for writer in writers:
@@ -153,6 +155,7 @@ def test_processes_create_and_write_one_file_at_the_same_time(path: Path) -> Non
         assert store.verify() == []
 
 
+@pytest.mark.slow
 def test_opening_twice_keeps_the_locks_of_the_first(path: Path) -> None:
     """A second look at the file must not end the locks of a connection in the same process."""
     with UtilityStore(path) as first:
@@ -220,6 +223,7 @@ def test_the_id_of_a_table_changes_with_its_utilities_and_nothing_else() -> None
     assert fv.TableGame([0.0, 1.0]).id != same[0].id
 
 
+@pytest.mark.slow
 def test_the_id_of_a_function_is_the_same_in_every_process_and_changes_with_its_data(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("""
 import sys, fedvalue as fv
@@ -448,6 +452,7 @@ def test_a_store_that_was_cut_off_beside_its_log_stays_as_it_is(path: Path, page
     assert {name: after[name] for name in before} == before
 
 
+@pytest.mark.slow
 def test_a_store_is_opened_while_another_process_has_pages_in_its_log(path: Path) -> None:
     with UtilityStore(path) as first:
         first.register("g", 20)

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 from fedvalue._checks import fits, in_words
 from fedvalue.errors import InputError, MethodError
 
-__all__ = ["method_options", "model_options", "scenario_options"]
+__all__ = ["app_settings", "method_options", "model_options", "scenario_options"]
 
 
 def scenario_options(texts: Sequence[str], taken: Collection[str]) -> dict[str, Any]:
@@ -33,6 +33,15 @@ def model_options(texts: Sequence[str]) -> dict[str, Any]:
     {'depth': 6, 'rate': 0.1}
     """
     return {name: _literal(text) for name, text in _pairs(texts).items()}
+
+
+def app_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Settings of a Flower app, whose words have hyphens between them.
+
+    >>> app_settings(["method=ipss", "message-mb=32"])
+    {'method': 'ipss', 'message-mb': 32}
+    """
+    return {name.replace("_", "-"): _literal(text) for name, text in _pairs(texts).items()}
 
 
 def method_options(method: str, texts: Sequence[str]) -> dict[str, Any]:

@@ -47,6 +47,11 @@ def read_table(path: str | PathLike[str], array: str | None = None, negate: bool
             f"Got shape {table.shape}."
         )
     table = table.astype(np.float64)
+    if table.ndim == 2 and (gaps := int(np.isnan(table).sum())):
+        raise InputError(
+            f"A table game needs all coalitions with every seed. In {path}, {gaps:,} of {table.size:,} are missing (NaN), as "
+            "in an export of a run that did not train them: value its store with `fedvalue run --store`, or train the rest."
+        )
     return TableGame(-table if negate else table, names)
 
 

@@ -26,7 +26,7 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import with_seeds
+from fedvalue.run._requests import refuse_two_ways, with_seeds
 from fedvalue.run._result import Result
 from fedvalue.run._valuation import compare, value
 from fedvalue.run._words import heading
@@ -55,6 +55,7 @@ __all__ = [
     "methods",
     "read_record",
     "read_values",
+    "refuse_two_ways",
     "run",
     "runnable_methods",
     "value",

@@ -148,7 +148,8 @@ def dry_run(job: Job) -> DryRun:
             trials = [(mask, replicate) for replicate in range(game.replicates) for mask, _ in trials]
         known = _stored(job, trials)
         work = work_of_trials(scenario, training, trials)
-        passes = work_of_trials(scenario, training, [t for t in trials if t not in known]).passes
+        left = [trial for trial in trials if trial not in known]
+        passes = (work_of_trials(scenario, training, left) if known else work).passes
         stored = _complete(of_method, known, game.replicates, seeds > 1)
     models = _put_together(game.n, asked, training.rounds, job.seed)
     speed = seconds_per_pass(scenario, game.learner, training, prepared.device, masks)

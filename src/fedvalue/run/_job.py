@@ -109,10 +109,12 @@ class Job:
         asked = self.request()
         admit(prepared.game, [asked], self.budget, self.seed)
         if asked.method.view is None:
+            plan = plan_of(prepared.game.n, asked, self.seed)
             try:
-                next(
-                    plan_of(prepared.game.n, asked, self.seed), None
-                )  # refuses impossible options of the method
+                if (
+                    asked.options
+                ):  # a method that is begun refuses what cannot be; with many clients that takes a while
+                    next(plan, None)
             except TypeError:
                 check_types(asked.method, asked.options)
                 raise

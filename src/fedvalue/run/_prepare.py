@@ -14,6 +14,7 @@ from fedvalue.errors import InputError
 from fedvalue.games import FederatedGame
 from fedvalue.learners import make_learner
 from fedvalue.run._memory import parse_memory
+from fedvalue.run._requests import refuse_two_ways
 from fedvalue.scenarios import SCENARIOS, Scenario, load_scenario, where
 from fedvalue.trainers import Located, choose_device
 from fedvalue.training import Ruled, usual_training
@@ -53,11 +54,7 @@ def prepare(job: Job) -> Prepared:
     """Reads the data and makes the game; whatever is wrong with the options of a job is noticed here."""
     memory, backend_options = parse_memory(job.memory), _backend_options(job)
     seeds = job.options.get("seeds") if job.seeds is None else job.seeds
-    if isinstance(job.replicates, int) and job.replicates > 1 and isinstance(seeds, int) and seeds > 1:
-        raise InputError(
-            f"{job.replicates} replicates and {seeds} seeds are two ways to train again: replicates train every coalition "
-            "so often, seeds spread the budget over so many. Give one of them."
-        )
+    refuse_two_ways(job.replicates, seeds)
     rules = {name: getattr(job, name) for name in _RULES if getattr(job, name) is not None}
     chosen = _chosen(job)
     if isinstance(chosen, Scenario):

@@ -10,12 +10,12 @@ import numpy as np
 
 from fedvalue._checks import whole
 from fedvalue.coalitions import Trial
-from fedvalue.errors import BudgetError, MethodError
+from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
 from fedvalue.games import Game, Reseeded, Traceable
 from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
 
-__all__ = ["Request", "admit", "checked_budget", "plan_of", "request", "with_seeds"]
+__all__ = ["Request", "admit", "checked_budget", "plan_of", "refuse_two_ways", "request", "with_seeds"]
 
 
 @dataclass
@@ -67,6 +67,15 @@ def with_seeds(method: MethodLike, options: Mapping[str, Any], seeds: int | None
             "several: surrogate."
         )
     return options
+
+
+def refuse_two_ways(replicates: object, seeds: object) -> None:
+    """Trainings are repeated in one way."""
+    if isinstance(replicates, int) and replicates > 1 and isinstance(seeds, int) and seeds > 1:
+        raise InputError(
+            f"{replicates} replicates and {seeds} seeds are two ways to train again: replicates train every coalition "
+            "so often, seeds spread the budget over so many. Give one of them."
+        )
 
 
 def admit(

@@ -254,6 +254,7 @@ def _values(game: Game, asked: Request, estimate: Estimate, seed: int, ledger: L
         seeds=1 if asked.exact_of_one_seed else len({seed for _, seed in asked.trials}) or 1,
         parts=estimate.parts,
         random=is_random(game),
+        most_seeds=asked.most_seeds if asked.trials else None,
         test_rows=test_rows or (game.test_rows if isinstance(game, Tested) else None),
     )
 

@@ -11,7 +11,7 @@ from fedvalue.scenarios import adult, digits, femnist, files, mnist, sent140, sy
 from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION, Dataset, Scenario
 from fedvalue.scenarios._build import Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown, whole
-from fedvalue.scenarios._fetch import fetch
+from fedvalue.scenarios._fetch import FETCHERS, fetch
 from fedvalue.scenarios._partition import PARTITIONS
 from fedvalue.scenarios._report import ColumnReport, DataReport, PartyReport
 from fedvalue.scenarios._scale import Scale
@@ -20,6 +20,7 @@ from fedvalue.scenarios.files import check_folder
 
 __all__ = [
     "CLASSIFICATION",
+    "FETCHERS",
     "REGRESSION",
     "SCENARIOS",
     "ColumnReport",

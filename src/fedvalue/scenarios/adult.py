@@ -29,7 +29,8 @@ _LABELS = ("<=50K", ">50K")
 def build(ask: Ask, *, keep_occupation: bool = True) -> Pool:
     """All 14 features, one-hot and standardised; `?` is a category of its own, also as an occupation.
 
-    The test set is the whole official one, whatever the number of clients. `keep_occupation=False`
+    Scales and categories are those of the whole official training set, and the test set is the whole official one,
+    whatever the number of clients: the same person has the same features in every game. `keep_occupation=False`
     leaves 13 features, without the one that tells the clients apart.
     """
     keep = flag("keep_occupation", keep_occupation)
@@ -38,10 +39,14 @@ def build(ask: Ask, *, keep_occupation: bool = True) -> Pool:
     test, test_y = _columns(files.read(NEEDS[1]), NEEDS[1])
     used = [name for name in COLUMNS if keep or name != "occupation"]
 
+    encoder = Encoder.fit({name: train[name] for name in used})
+
     def encode(rows: Rows, test_rows: Rows) -> tuple[NDArray[Any], NDArray[Any], int]:
-        mine = {name: train[name][rows] for name in used}
-        encoder = Encoder.fit(mine)
-        return encoder(mine), encoder({name: test[name][test_rows] for name in used}), 0
+        of_clients, of_test = (
+            {name: train[name][rows] for name in used},
+            {name: test[name][test_rows] for name in used},
+        )
+        return encoder(of_clients), encoder(of_test), 0
 
     return Pool(
         "adult",

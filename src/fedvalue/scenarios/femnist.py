@@ -2,16 +2,19 @@
 
 LEAF: `femnist/train/*.json` and `femnist/test/*.json`, each {"users": […], "user_data": {user: {"x": rows
 of 784 numbers, "y": labels 0..61}}}. Without them the digits of MNIST are used, whose writers QMNIST
-traced (`femnist/mnist_writer_ids.npz`): ten classes, and called `mnist-by-writer` in results.
+traced (`femnist/mnist_writer_ids.npz`, which `fedvalue data fetch femnist` gets): ten classes, and called
+`mnist-by-writer` in results.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,20 +26,21 @@ from fedvalue.scenarios._checks import stream, whole
 from fedvalue.scenarios._partition import Rows, by_owner
 from fedvalue.scenarios._sources import Files, folders, located, sha256
 
-__all__ = ["HOW", "NEEDS", "build", "found"]
+__all__ = ["HOW", "NEEDS", "WRITERS", "build", "found"]
 
-_WRITERS = "femnist/mnist_writer_ids.npz"
-NEEDS = (_WRITERS, *mnist.NEEDS)
+WRITERS = "femnist/mnist_writer_ids.npz"
+NEEDS = (WRITERS, *mnist.NEEDS)
+_FETCH = "fedvalue data fetch femnist"
 HOW = (
-    "put LEAF's FEMNIST as femnist/train/*.json and femnist/test/*.json into one of these folders, or the "
-    f"writer ids of the MNIST digits as {_WRITERS}, and MNIST ({mnist.HOW})"
+    f"{_FETCH} (the writers of MNIST's digits) and {mnist.HOW} (the digits), or put LEAF's FEMNIST as "
+    "femnist/train/*.json and femnist/test/*.json into one of these folders"
 )
 _LEAF_CLASSES = 62
 
 
-def build(ask: Ask, *, writers: int = 1) -> Pool:
-    """`writers` writers, drawn at random, make one client."""
-    each = whole("writers", writers, 1)
+def build(ask: Ask, *, writers: int | str = 1) -> Pool:
+    """`writers` writers, drawn at random, make one client; with "all", every writer is dealt to one of the clients."""
+    each = None if writers == "all" else whole('writers (a number, or "all")', writers, 1)
     leaf = _leaf_folder(ask.data_dir)
     return _leaf_pool(leaf, ask, each) if leaf else _mnist_pool(ask, each)
 
@@ -53,22 +57,25 @@ def _leaf_folder(data_dir: str | PathLike[str] | None) -> Path | None:
 def found(data_dir: str | PathLike[str] | None) -> Path | None:
     """The folder of LEAF's files or of the writer ids, if all that is needed is there."""
     digits = located(mnist.NEEDS, data_dir)
-    return _leaf_folder(data_dir) or (digits and located((_WRITERS,), data_dir))
+    return _leaf_folder(data_dir) or (digits and located((WRITERS,), data_dir))
 
 
-def _mnist_pool(ask: Ask, each: int) -> Pool:
+def _mnist_pool(ask: Ask, each: int | None) -> Pool:
     # Not necessarily in one folder: MNIST may have been fetched. That both fit is checked below.
-    ids_file = Files((_WRITERS,), ask.data_dir, HOW)
+    ids_file = Files((WRITERS,), ask.data_dir, HOW)
     train_x, train_y, test_x, test_y, sources = mnist.read(ask.data_dir)
     try:
-        with np.load(io.BytesIO(ids_file.read(_WRITERS))) as stored:
+        with np.load(io.BytesIO(ids_file.read(WRITERS))) as stored:
             owner, label = stored["train_writer"], stored["train_label"]
-    except (KeyError, ValueError, OSError) as error:
+    except (KeyError, ValueError, OSError, EOFError, BadZipFile, zlib.error) as error:
         raise ScenarioError(
-            f"{_WRITERS} must hold the arrays train_writer and train_label. {error}."
+            f"{WRITERS} must hold the arrays train_writer and train_label. {error}. Get it again: {_FETCH}."
         ) from error
-    if not np.array_equal(label, train_y):
-        raise ScenarioError(f"The labels in {_WRITERS} are not those of the MNIST files.")
+    if owner.shape != label.shape or not np.array_equal(label, train_y):
+        raise ScenarioError(
+            f"The labels in {WRITERS} are not those of the MNIST files: whose digits they are is unknown. Get both "
+            f"again: {_FETCH}, {mnist.HOW}."
+        )
 
     def encode(rows: Rows, test_rows: Rows) -> tuple[NDArray[Any], NDArray[Any], int]:
         return mnist.images(train_x[rows]), mnist.images(test_x[test_rows]), 0
@@ -85,13 +92,13 @@ def _mnist_pool(ask: Ask, each: int) -> Pool:
     )
 
 
-def _by_writer(owner: NDArray[Any], ask: Ask, each: int) -> Parts:
+def _by_writer(owner: NDArray[Any], ask: Ask, each: int | None) -> Parts:
     rows, owned = by_owner(owner, ask.clients or 1, stream(ask.seed, "writers"), each=each, kind="writer")
     names = [f"writer-{who[0]}" if each == 1 else f"writers-{i}" for i, who in enumerate(owned)]
     return Parts(rows, names)
 
 
-def _leaf_pool(leaf: Path, ask: Ask, each: int) -> Pool:
+def _leaf_pool(leaf: Path, ask: Ask, each: int | None) -> Pool:
     sources: dict[str, str] = {}
     train_x, train_y, owner = _read_leaf(leaf / "train", sources)
     test_x, test_y, _ = _read_leaf(leaf / "test", sources)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import comb
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from fedvalue._files import write_file
 from fedvalue._text import count
@@ -19,6 +19,7 @@ from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY, empty_metric, empty_rule, of_model, plain_metric
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from fedvalue.store._sqlite import StoredGame, UtilityStore
@@ -31,7 +32,14 @@ Writer: TypeAlias = "Callable[[StoredGame, Rows, Path, str | None, str | None], 
 _LARGEST_TABLE = 25  # clients
 _USUAL_METRICS = (UTILITY, "accuracy")
 _LOWER_IS_BETTER = ("loss", "mse", "mae")  # of the built-in metrics, which rooms above this one define
-_RESERVED = (UTILITY, "utilities", "names", "file", "allow_pickle")  # ours, and numpy's own arguments
+_RESERVED = (
+    UTILITY,
+    "utilities",
+    "names",
+    "seeds",
+    "file",
+    "allow_pickle",
+)  # ours, and numpy's own arguments
 _PROVENANCE = ("backend", "device", "seconds", "created")
 
 
@@ -45,8 +53,8 @@ def export(
     """Writes the outcomes of the game whose id begins so to a .csv, .jsonl or .npz file; returns how many.
 
     A .jsonl also has `row_errors`: how far another sample of test rows would move each metric, where that is known.
-    An .npz is a full table, which needs all coalitions; `metric` is its utility, and `empty` the rule by which v(∅) is
-    fixed in it, as in the run; the store may know several.
+    An .npz is a table of all coalitions, of several seeds one with a row for each; `metric` is its utility, and `empty`
+    the rule by which v(∅) is fixed in it, as in the run; the store may know several.
     """
     out = Path(path)
     writers: dict[str, Writer] = {".csv": _write_csv, ".jsonl": _write_jsonl, ".npz": _write_npz}
@@ -120,39 +128,69 @@ def _write_jsonl(game: StoredGame, rows: Rows, out: Path, metric: str | None, em
 
 
 def _write_npz(game: StoredGame, rows: Rows, out: Path, metric: str | None, empty: str | None) -> int:
-    """A full table: `utilities` and `names` as `--table` reads them, and every metric under its name, as measured.
+    """A table: `utilities` and `names` as `--table` reads them, and every metric under its name, as measured.
 
-    Where lower is better, the utilities are the metric negated.
-
-    Repeated evaluations are averaged, as far as every coalition has them.
+    Where lower is better, the utilities are the metric negated. Of one seed they are a vector, of several a matrix with a
+    row for each of the `seeds`: those that all coalitions were trained with, or, where there is none, all, with NaN for
+    what was not trained. v(∅) of a seed whose untrained model was not evaluated is the mean of the others.
     """
     import numpy as np
 
-    total = 1 << game.n
-    if game.coalitions < total or game.n > _LARGEST_TABLE:
-        raise InputError(
-            f"An .npz is a full table of {count(total)} coalitions. The store knows {count(game.coalitions)} "
-            f"of {game.id}; {count(total - game.coalitions)} are missing. Export .csv or .jsonl instead."
-        )
-    tables: dict[tuple[str, int], NDArray[np.float64]] = {}
-    for row in _grounded(list(rows), empty):
-        for name, number in row["metrics"].items():
-            table = tables.setdefault((name, row["replicate"]), np.full(total, np.nan))
-            table[int(row["mask"], 16)] = number
-    complete: dict[str, list[NDArray[np.float64]]] = {}
-    for (name, _), table in tables.items():
-        if np.isfinite(table).all():
-            complete.setdefault(name, []).append(table)
-    means = {name: np.mean(tables, axis=0) for name, tables in complete.items()}
-    chosen = _utility_metric(game, list(means), metric)
-    arrays: dict[str, Any] = {name: mean for name, mean in means.items() if name not in _RESERVED}
+    seeds, tables = _tables(game, rows, empty)
+    whole = np.logical_or.reduce([np.isfinite(table).all(1) for table in tables.values()])
+    if whole.any():
+        seeds, tables = seeds[whole], {name: table[whole] for name, table in tables.items()}
+        known = [name for name, table in tables.items() if np.isfinite(table).all()]
+    else:
+        trained = np.logical_or.reduce([np.isfinite(table) for table in tables.values()])
+        known = [name for name, table in tables.items() if (np.isfinite(table) == trained).all()]
+    arrays: dict[str, NDArray[Any]] = {
+        name: tables[name][0] if len(seeds) == 1 else tables[name] for name in known
+    }
+    chosen = _utility_metric(game, known, metric)
+    utilities = -arrays[chosen] if lower_is_better(chosen) else arrays[chosen]
+    arrays = {name: table for name, table in arrays.items() if name not in _RESERVED}
     names = [str(name) for name in game.description.get("names", [])]
     if len(names) == game.n:
         arrays["names"] = np.array(names, dtype=np.str_)
-    utilities = -means[chosen] if lower_is_better(chosen) else means[chosen]
+    if len(seeds) > 1:
+        arrays["seeds"] = seeds
     with write_file(out) as file:
-        np.savez_compressed(file, utilities=utilities, **arrays)
-    return total
+        np.savez_compressed(file, utilities=utilities, **cast(Any, arrays))
+    return int(np.isfinite(utilities).sum())
+
+
+def _tables(
+    game: StoredGame, rows: Rows, empty: str | None
+) -> tuple[NDArray[np.intp], dict[str, NDArray[np.float64]]]:
+    """The seeds that anything was trained with, and for every metric a row of all coalitions for each of them."""
+    import numpy as np
+
+    total, listed = 1 << game.n, list(rows)
+    seeds = sorted({row["replicate"] for row in listed if int(row["mask"], 16)})
+    if (len(seeds) < 2 and game.coalitions < total) or len(seeds) << game.n > 1 << _LARGEST_TABLE:
+        raise InputError(
+            f"An .npz is a full table of {count(total)} coalitions. The store knows {count(game.coalitions)} "
+            f"of {game.id}; {count(total - game.coalitions)} are missing. Export .csv or .jsonl instead."
+            if len(seeds) < 2
+            else f"An .npz holds {count(1 << _LARGEST_TABLE)} utilities at most. Those of {count(total)} coalitions with "
+            f"{count(len(seeds))} seeds are more. Export .csv or .jsonl instead."
+        )
+    place = {seed: j for j, seed in enumerate(seeds)}
+    untrained: dict[str, list[float]] = {}
+    tables: dict[str, NDArray[np.float64]] = {}
+    for row in _grounded(listed, empty):
+        mask = int(row["mask"], 16)
+        for name, number in row["metrics"].items():
+            table = tables.setdefault(name, np.full((len(seeds), total), np.nan))
+            if mask == 0:
+                untrained.setdefault(name, []).append(number)
+            if row["replicate"] in place:
+                table[place[row["replicate"]], mask] = number
+    for name, numbers in untrained.items():
+        start = tables[name][:, 0]
+        start[np.isnan(start)] = np.mean(numbers)
+    return np.array(seeds, dtype=np.intp), tables
 
 
 def lower_is_better(metric: str) -> bool:

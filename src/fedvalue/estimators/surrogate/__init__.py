@@ -41,6 +41,7 @@ from fedvalue.values import Estimate
 
 __all__ = [
     "FURTHER_SEEDS",
+    "default_seeds",
     "extra_trainings",
     "luck_of_a_seed",
     "surrogate",
