@@ -120,8 +120,8 @@ class _Pooled(torch.autograd.Function):
             largest, place = _Pooled.apply(models.flatten(-3, -2), patches)  # type: ignore[no-untyped-call]
             shape = (*models.shape[:-1], largest.shape[-1])
             return (largest.view(shape), place.view(shape)), (models.dim() - 3, models.dim() - 3)
-        if weight.dim() - (of_weight is not None) > 2:
-            raise NotImplementedError("models of several stacks, each with images of its own")
+        # Stacks nest in one way only, and the inner one shares its images: it came through the branch above.
+        assert weight.dim() - (of_weight is not None) == 2
         models = (
             weight.expand(info.batch_size, *weight.shape)
             if of_weight is None

@@ -7,42 +7,38 @@ interact, so each row gets exactly its own gradient, and elementwise optimisers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from threading import RLock
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
-from fedvalue.errors import InputError
 from fedvalue.learners._scores import outcomes
 from fedvalue.learners.memory import available_memory, row_cost
-from fedvalue.learners.metrics import Metric
 from fedvalue.learners.torch._checks import (
     can_be_stacked,
-    check_module,
-    make_module,
     same_but_for_training,
-    with_shapes,
 )
 from fedvalue.learners.torch._dropout import may_drop
 from fedvalue.learners.torch._linear import LINE, StackedLinear
-from fedvalue.learners.torch._models import MODELS, ModelFactory, PooledConv2d
+from fedvalue.learners.torch._models import PooledConv2d
 from fedvalue.learners.torch._parts import Program, one_thread, side_by_side
-from fedvalue.learners.torch._random import SEEDED, seeded_generators
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
-from fedvalue.store import FileNames, fingerprint
 from fedvalue.training import Training
 
-__all__ = ["TorchLearner", "TorchSession", "TorchStack"]
+if TYPE_CHECKING:
+    from fedvalue.learners.torch._learner import TorchLearner
+
+__all__ = ["TorchSession", "TorchStack"]
 
 _Order: TypeAlias = tuple[int, int | None]  # a client, and the seed by which its samples are shuffled
 
@@ -60,85 +56,6 @@ _TWO_SEEDS = (0, 1)
 _BYTES_OF_ORDERS = 64 << 20
 # Convolutions of a single model on so few samples are slower with two threads than with one.
 _SAMPLES_FOR_ONE_THREAD = 32
-
-
-class TorchLearner:
-    """A torch model by name ('mlp', 'cnn', …) or by a function scenario → nn.Module of one's own.
-
-    `together=None` trains stacks as one program, except convolutions on a CPU, where a loop over the models
-    is faster (grouped convolutions cost twice as much there), and modules that `vmap` cannot stack, such as
-    recurrent layers. Both ways agree within float tolerance. On a CPU, what a model becomes does not depend on
-    the others in its stack; nor on the number of threads, except for modules of one's own that are not stacked.
-
-    A store recognises a model of one's own by the source text of its function and by the module that it makes;
-    the content of `files`, which it may read, counts as well. `key="…"` replaces all that with a name, which must
-    change whenever the model does.
-    """
-
-    averages = True
-    own_metrics: Mapping[str, Metric] = {}
-
-    def __init__(
-        self,
-        model: str | ModelFactory = "mlp",
-        *,
-        together: bool | None = None,
-        key: str | None = None,
-        files: FileNames | None = None,
-    ) -> None:
-        if isinstance(model, str) and model not in MODELS:
-            raise InputError(f"Unknown model {model!r}. Models: {', '.join(MODELS)}.")
-        if isinstance(model, nn.Module) or not (isinstance(model, str) or callable(model)):
-            raise InputError(
-                "A model is given by name or as a function scenario → nn.Module that makes it. "
-                f"Got a {type(model).__name__}."
-            )
-        self.model = model
-        self.together = together
-        self.key = None if key is None else str(key)
-        self.files = None if files is None else tuple(files)
-
-    def identity(self) -> Mapping[str, Any]:
-        if isinstance(self.model, str):
-            return {"model": self.model}
-        if self.key is not None:
-            return {"model": "own", "key": self.key}
-        return {"model": "own", "code": fingerprint(self.model, files=self.files)[0]}
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What the identity cannot cover (own models only). Files that it is made from show in the module."""
-        if isinstance(self.model, str) or self.key is not None:
-            return ()
-        return fingerprint(self.model, reads=False, seeded=SEEDED)[1]
-
-    def start(self, scenario: Scenario, seed: int) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-        """What a model of one's own is made of and begins with: pretrained weights may come from anywhere."""
-        if isinstance(self.model, str) or self.key is not None:
-            return {}, ()
-        module = self.module(scenario, seed)
-        # What happens in a forward pass happens after the weights are known; torch is seeded in training.
-        _, later = fingerprint(module, files=self.files, seeded=("torch",), made=True)
-        return {"start": fingerprint(module)[0]}, later
-
-    def session(
-        self, scenario: Scenario, training: Training, device: str, memory: int | None
-    ) -> TorchSession:
-        return TorchSession(self, scenario, training, device, memory)
-
-    def module(self, scenario: Scenario, seed: int) -> nn.Module:
-        """The initial model: the same for a seed, whatever was drawn before."""
-        with seeded_generators(seed):
-            return check_module(make_module(self._factory, scenario), scenario)
-
-    def another(self, scenario: Scenario, seed: int) -> nn.Module:
-        """One more such model, which needs no checks."""
-        with seeded_generators(seed):
-            return with_shapes(make_module(self._factory, scenario), scenario)
-
-    @property
-    def _factory(self) -> ModelFactory:
-        return MODELS[self.model] if isinstance(self.model, str) else self.model
 
 
 class TorchSession:

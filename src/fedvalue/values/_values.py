@@ -1,95 +1,33 @@
-"""Values: what an estimator found out about each client, and how sure it is."""
+"""What each client is worth, and how sure that is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from types import NoneType
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedvalue._checks import as_array, between, checked_init, expect, whole
-from fedvalue._extras import need
-from fedvalue._files import CHECKSUM, is_sealed
-from fedvalue._text import plain_table
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
+from fedvalue.values._covariance import deviations
+from fedvalue.values._json import to_dict, values_from
+from fedvalue.values._parts import Cost
+from fedvalue.values._shown import frame, table, text
 from fedvalue.yardsticks import Baseline, Empty
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.table import Table
 
-__all__ = ["PARTS", "Cost", "Estimate", "Values"]
+__all__ = ["PARTS", "Values"]
 
 PARTS = ("coalitions", "training", "test")
 """What an error of values comes from: coalitions that were not trained, the luck of training, the sample of test rows."""
-
-_FORMAT = "fedvalue.values/2"
-_BAR_WIDTH = 24
-# What a file may hold under these names; the others are checked as arrays.
-_NUMBER = (int, float)
-_KINDS: dict[str, Any] = {
-    "method": str, "guarantee": str, "game_id": str, "details": Mapping, "evaluations": int,
-    "seconds": _NUMBER, "budget": (int, NoneType), "seed": (int, NoneType),
-    "metric": str, "stored_as": str, "higher_is_better": bool, "unit": str, "replicates": int, "known_before": int,
-    "utility_of_none": (*_NUMBER, NoneType), "utility_of_all": (*_NUMBER, NoneType),
-    "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
-    "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
-    "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType), "most_seeds": (int, NoneType),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What an estimator returns: a value per client and, where one is valid, its standard error.
-
-    `dof` are the degrees of freedom behind `stderr` (None: as good as infinitely many); `details` says
-    in plain data what the method did (strata, permutations, …). `guarantee` replaces what the method
-    promises in general, where this run fell short of it (or did better). `covariance` is that of all values
-    together, where the method knows it. `parts` are the covariances that it is the sum of, where the method tells them
-    apart: "coalitions" that were not trained, and the luck of "training".
-
-    `linear` gives the values for other utilities of the same trainings, all else being equal: from an array whose first
-    axis has what the plan asked for, in that order, to one whose first axis has the clients. Through it a run learns
-    how far another sample of test rows would move the values.
-
-    `unit` is what the values are in, where that is not the utility of the game. `forecast[k - 1]` is by which
-    fraction k more evaluations would narrow the widest interval. `known_before` counts utilities that the method
-    took from the store beyond those it asked for. `notes` are sentences about this run that its user should read.
-    """
-
-    mean: NDArray[np.float64]
-    stderr: NDArray[np.float64] | None = None
-    dof: NDArray[np.float64] | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
-    guarantee: str | None = None
-    covariance: NDArray[np.float64] | None = None
-    unit: str | None = None
-    forecast: Sequence[float] = ()
-    known_before: int = 0
-    notes: Sequence[str] = ()
-    parts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    linear: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a run evaluated, counted as pairs of a coalition and a replicate.
-
-    `trained` were evaluated now, `reused` came from the store. `exact_trainings` is how many trainings exact
-    values take (coalitions that are the same training count once), `exact_seconds` an extrapolation from those
-    made so far; both are None where the game cannot tell.
-    """
-
-    trained: int
-    reused: int = 0
-    exact_trainings: int | None = None
-    exact_seconds: float | None = None
 
 
 @checked_init
@@ -179,7 +117,7 @@ class Values:
         elif any(part.any() for part in parts.values()):  # the total of what is known
             object.__setattr__(self, "covariance", np.sum(list(parts.values()), axis=0))
         if self.stderr is None and parts and self.covariance is not None:
-            object.__setattr__(self, "stderr", _deviations(self.covariance))
+            object.__setattr__(self, "stderr", deviations(self.covariance))
 
     @property
     def n(self) -> int:
@@ -237,7 +175,7 @@ class Values:
         >>> Values([1.0], ["a"], "permutation", 100, stderr=[0.1]).errors["training"] is None
         True
         """
-        known = {name: _deviations(part) for name, part in self.parts.items()}
+        known = {name: deviations(part) for name, part in self.parts.items()}
         if not known and self.stderr is not None:  # of a method that knows of coalitions alone
             known = {"coalitions": self.stderr}
         return {name: known.get(name) for name in PARTS}
@@ -369,49 +307,7 @@ class Values:
 
         A covariance is written as correlations below the diagonal, row by row, to six decimals.
         """
-        plain = {
-            "format": _FORMAT,
-            "method": self.method,
-            "guarantee": self.guarantee,
-            "names": list(self.names),
-            "mean": self.mean.tolist(),
-            "stderr": None if self.stderr is None else self.stderr.tolist(),
-            "dof": None if self.dof is None else [d if math.isfinite(d) else None for d in self.dof.tolist()],
-            "evaluations": self.evaluations,
-            "budget": self.budget,
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "game_id": self.game_id,
-            "metric": self.metric,
-            "higher_is_better": self.higher_is_better,
-            "unit": self.unit,
-            "utility_of_none": self.utility_of_none,
-            "utility_of_all": self.utility_of_all,
-            "replicates": self.replicates,
-            "noise": self.noise,
-            "cost": None if self.cost is None else asdict(self.cost),
-            "forecast": list(self.forecast),
-            "known_before": self.known_before,
-            "notes": list(self.notes),
-            "clients": None if self.clients is None else list(self.clients),
-            "absent": dict(self.absent),
-            "details": dict(self.details),
-        }
-        plain |= {} if self.stored_as == self.metric else {"stored_as": self.stored_as}
-        plain |= {"suspicious": list(self.suspicious)} if self.suspicious else {}
-        plain |= {"seeds": self.seeds} if self.seeds > 1 else {}
-        plain |= {"random": True} if self.random else {}
-        plain |= {} if self.test_rows is None else {"test_rows": self.test_rows}
-        plain |= {} if self.most_seeds is None else {"most_seeds": self.most_seeds}
-        if self.parts:
-            plain["parts"] = {
-                name: {"stderr": _deviations(part).tolist(), "correlation": _correlations(part)}
-                for name, part in self.parts.items()
-            }
-        plain |= {} if self.empty is None else {"empty": asdict(self.empty)}
-        if self.baseline is not None:
-            plain |= {"baseline": asdict(self.baseline), "learned": self.learned}
-        return plain | ({} if self.covariance is None else {"correlation": _correlations(self.covariance)})
+        return to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Values:
@@ -421,142 +317,22 @@ class Values:
         >>> Values.from_dict(v.to_dict()).mean.tolist()
         [1.0]
         """
-        if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
-            came = data.get("format") if isinstance(data, Mapping) else type(data).__name__
-            raise InputError(
-                f"Expected values in the format {_FORMAT!r}. Got {came!r}. "
-                "Run the same command again with this version; with its store, nothing is trained again."
-            )
-        if not is_sealed(data):
-            raise InputError(
-                "These values are not as fedvalue wrote them: their content does not match its checksum. Run the same "
-                "command again; with its store, nothing is trained again."
-            )
-        fields = {key: value for key, value in data.items() if key not in ("format", "learned", CHECKSUM)}
-        for name, kind in _KINDS.items():
-            if name in fields and not isinstance(fields[name], kind):
-                raise InputError(
-                    f"These are not values that fedvalue wrote: their {name} is {fields[name]!r}."
-                )
-        if isinstance(fields.get("dof"), list):
-            fields["dof"] = [math.inf if d is None else d for d in fields["dof"]]
-        correlation = fields.pop("correlation", None)
-        try:
-            fields |= _typed(fields)
-            if correlation is not None:
-                fields["covariance"] = _covariance(correlation, fields["stderr"])
-            return cls(**fields)
-        except (KeyError, TypeError, ValueError) as error:
-            missing = {"mean", "names", "method", "evaluations"} - fields.keys()
-            reason = f"missing {sorted(missing)}" if missing else str(error)
-            raise InputError(f"These are not complete values: {reason}.") from error
+        return values_from(data, lambda fields: cls(**fields))
 
     def to_frame(self, level: float = 0.95) -> DataFrame:
         """A pandas frame, one row per client; bounds are missing where the method has no valid ones.
 
         Frames of several methods stack: `pd.concat(v.to_frame() for v in fv.compare(game).values())`.
         """
-        pandas = need("pandas", "A frame")
-        unknown = np.full((self.n, 2), np.nan)
-        interval = self.interval(level)
-        low, high = (unknown if interval is None else interval).T
-        return pandas.DataFrame(
-            {
-                "client": list(self.names),
-                "value": self.mean,
-                "stderr": unknown[:, 0] if self.stderr is None else self.stderr,
-                "low": low,
-                "high": high,
-                "share": self.share,
-                "method": self.method,
-                "guarantee": self.guarantee,
-            }
-        )
+        return frame(self, level)
 
     def __str__(self) -> str:
         """A plain table, as `print` shows it."""
-        title = f"Data value by {self.method}{f' ({self.promise})' if self.promise else ''}"
-        return f"{title}\n{plain_table(['client', 'value', '± 95%', 'share'], self._cells(0.95))}"
-
-    def _cells(self, level: float) -> list[tuple[str, str, str, str]]:
-        """Name, value, half the interval and share of every client, as text."""
-        interval = self.interval(level)
-        largest = float(np.abs(self.mean).max(initial=0.0)) or 1.0
-        decimals = min(max(4, 2 - math.floor(math.log10(largest))), 12)  # small values keep their digits
-        return [
-            (
-                name,
-                f"{mean:+.{decimals}f}",
-                "–" if interval is None else f"{(interval[i, 1] - interval[i, 0]) / 2:.{decimals}f}",
-                "–" if np.isnan(share) else f"{share:.1%}",
-            )
-            for i, (name, mean, share) in enumerate(zip(self.names, self.mean, self.share, strict=True))
-        ]
+        return text(self)
 
     def table(self, level: float = 0.95) -> Table:
         """A rich table: client, value, ±, share and a bar."""
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(title=f"Data value by {self.method}", title_justify="left")
-        table.add_column("client", overflow="fold")
-        for heading in ("value", f"± {level:.0%}", "share"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("", no_wrap=True)
-        largest = float(np.abs(self.mean).max(initial=0.0)) or 1.0
-        for (name, *numbers), mean in zip(self._cells(level), self.mean, strict=True):
-            bar = Text(
-                "█" * max(1, round(_BAR_WIDTH * abs(mean) / largest)) if mean else "",
-                style="red" if mean < 0 else "green",
-            )
-            table.add_row(Text(name), *numbers, bar)
-        return table
-
-
-def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON has as lists and objects, in the types of the fields."""
-    tuples = {
-        name: tuple(data[name])
-        for name in ("forecast", "notes", "clients", "suspicious")
-        if data.get(name) is not None
-    }
-    numbers = [*tuples.get("forecast", ()), *tuples.get("clients", ())]
-    if not all(isinstance(number, _NUMBER) for number in numbers):
-        raise ValueError("a forecast or the number of a client is not a number")
-    if data.get("replicates", 1) < 1 or data.get("known_before", 0) < 0:
-        raise ValueError("replicates must be at least 1 and known_before at least 0")
-    typed: dict[str, Any] = {} if data.get("cost") is None else {"cost": Cost(**data["cost"])}
-    for name, kind in (("empty", Empty), ("baseline", Baseline)):
-        typed |= {} if data.get(name) is None else {name: kind.from_dict(data[name])}
-    if data.get("parts") is not None:
-        typed["parts"] = {
-            name: _covariance(part["correlation"], part["stderr"]) for name, part in data["parts"].items()
-        }
-    return tuples | typed
-
-
-def _deviations(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard errors; a difference of covariances may fall below zero by rounding."""
-    deviations: NDArray[np.float64] = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    return deviations
-
-
-def _correlations(covariance: NDArray[np.float64]) -> list[float]:
-    deviation = _deviations(covariance)
-    scale = np.outer(deviation, deviation)
-    correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-    below: list[float] = correlation[np.tril_indices(len(covariance), -1)].round(6).tolist()
-    return below
-
-
-def _covariance(correlations: ArrayLike, stderr: ArrayLike) -> NDArray[np.float64]:
-    deviation = np.asarray(stderr, dtype=np.float64)
-    lower = np.zeros((len(deviation), len(deviation)))
-    lower[np.tril_indices(len(deviation), -1)] = correlations
-    covariance: NDArray[np.float64] = (lower + lower.T + np.eye(len(deviation))) * np.outer(
-        deviation, deviation
-    )
-    return covariance
+        return table(self, level)
 
 
 def _square(matrix: ArrayLike, n: int, what: str) -> NDArray[np.float64]:

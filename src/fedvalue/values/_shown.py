@@ -1,0 +1,83 @@
+"""Values as tables: plain text, rich, pandas."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue._extras import need
+from fedvalue._text import plain_table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from rich.table import Table
+
+    from fedvalue.values._values import Values
+
+__all__ = ["frame", "table", "text"]
+
+_BAR_WIDTH = 24
+
+
+def frame(values: Values, level: float) -> DataFrame:
+    """See `Values.to_frame`."""
+    pandas = need("pandas", "A frame")
+    unknown = np.full((values.n, 2), np.nan)
+    interval = values.interval(level)
+    low, high = (unknown if interval is None else interval).T
+    return pandas.DataFrame(
+        {
+            "client": list(values.names),
+            "value": values.mean,
+            "stderr": unknown[:, 0] if values.stderr is None else values.stderr,
+            "low": low,
+            "high": high,
+            "share": values.share,
+            "method": values.method,
+            "guarantee": values.guarantee,
+        }
+    )
+
+
+def text(values: Values) -> str:
+    """A plain table, as `print` shows it."""
+    title = f"Data value by {values.method}{f' ({values.promise})' if values.promise else ''}"
+    return f"{title}\n{plain_table(['client', 'value', '± 95%', 'share'], _cells(values, 0.95))}"
+
+
+def table(values: Values, level: float) -> Table:
+    """See `Values.table`."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(title=f"Data value by {values.method}", title_justify="left")
+    shown.add_column("client", overflow="fold")
+    for heading in ("value", f"± {level:.0%}", "share"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("", no_wrap=True)
+    largest = float(np.abs(values.mean).max(initial=0.0)) or 1.0
+    for (name, *numbers), mean in zip(_cells(values, level), values.mean, strict=True):
+        bar = Text(
+            "█" * max(1, round(_BAR_WIDTH * abs(mean) / largest)) if mean else "",
+            style="red" if mean < 0 else "green",
+        )
+        shown.add_row(Text(name), *numbers, bar)
+    return shown
+
+
+def _cells(values: Values, level: float) -> list[tuple[str, str, str, str]]:
+    """Name, value, half the interval and share of every client, as text."""
+    interval = values.interval(level)
+    largest = float(np.abs(values.mean).max(initial=0.0)) or 1.0
+    decimals = min(max(4, 2 - math.floor(math.log10(largest))), 12)  # small values keep their digits
+    return [
+        (
+            name,
+            f"{mean:+.{decimals}f}",
+            "–" if interval is None else f"{(interval[i, 1] - interval[i, 0]) / 2:.{decimals}f}",
+            "–" if np.isnan(share) else f"{share:.1%}",
+        )
+        for i, (name, mean, share) in enumerate(zip(values.names, values.mean, values.share, strict=True))
+    ]
