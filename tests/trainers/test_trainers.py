@@ -420,23 +420,58 @@ class TestWaves:
 
     def test_waves_begin_short_and_grow_to_their_bound(self) -> None:
         pace = Pace(5.0)
-        pace.took(10.0, seconds=1.0)
+        pace.began(10.0, seconds=1.0)
         lengths = []
         for _ in range(5):
             lengths.append(pace.share() * 0.1)
-            pace.took(pace.share(), lengths[-1], wave=True)
+            pace.took(pace.share(), lengths[-1])
         assert lengths == pytest.approx([0.5, 1.0, 2.0, 4.0, 5.0])
 
     def test_on_an_accelerator_the_first_round_is_taken_for_the_slowest(self) -> None:
         """A stack is ten times as fast as the first round there, and no wave takes longer than the bound."""
         pace = Pace(20.0, "cuda")
-        pace.took(10.0, seconds=1.0)
+        pace.began(10.0, seconds=1.0)
         lengths = []
         for _ in range(4):
             lengths.append(pace.share() * 0.01)
-            pace.took(pace.share(), lengths[-1], wave=True)
+            pace.took(pace.share(), lengths[-1])
         assert lengths == pytest.approx([2.0, 6.0, 12.0, 20.0])
         assert Pace(1.0, "cuda").seconds == 1.0
+
+    @pytest.mark.parametrize(("device", "times"), [("cpu", 8), ("cuda", 20)])
+    def test_waves_of_stacks_last_long_beside_the_steps_that_each_repeats(
+        self, device: str, times: int
+    ) -> None:
+        """Three more rounds of four seconds each: waves of 20 s would spend most of it on a few models."""
+        pace, bounded = Pace(None, device), Pace(20.0, device)
+        for one in (pace, bounded):
+            one.began(10.0, seconds=4.0, later_rounds=3)
+        assert (pace.seconds, pace.bound) == (times * 12.0, times * 12.0)
+        assert (bounded.seconds, bounded.bound) == (20.0, 20.0)  # somebody has said so
+        short = Pace(None, "cpu")
+        short.began(10.0, seconds=0.01, later_rounds=3)
+        assert (short.seconds, short.bound) == (0.5, 20.0)
+
+    def test_a_stack_tells_how_many_rounds_are_left_and_a_loop_does_not(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told: list[int] = []
+        began = Pace.began
+
+        def noted(pace: Pace, work: float, seconds: float, later_rounds: int = 0) -> None:
+            told.append(later_rounds)
+            began(pace, work, seconds, later_rounds)
+
+        monkeypatch.setattr(Pace, "began", noted)
+        rules = Training(rounds=3, epochs=1, batch=16, rate=0.05)
+        for model in ("mlp", "cnn"):  # convolutions are trained one model after the other on a CPU
+            dict(LocalTrainer("cpu").train(digits(), make_learner(model), rules, [1, 3]))
+        dict(
+            LocalTrainer("cpu").train(
+                load_scenario("synthetic", clients=3), make_learner("least-squares"), Training(rounds=2), [1]
+            )
+        )
+        assert told == [2, 0, 0]
 
     def test_a_wave_holds_what_its_time_allows(self) -> None:
         of_masks = {1: 1.0, 2: 1.0, 4: 1.0, 3: 2.0, 7: 50.0, 5: 2.0}
@@ -455,7 +490,7 @@ class TestWaves:
         assert [done for _, done in handed[:3]] == [4 + 1, 4 + 2, 4 + 3]  # a wave each, after round 1 of all
         assert sum(t == 1 for _, t in learner.trained) == 4
 
-    @pytest.mark.parametrize("bad", [0, -1, "20", None, True, math.nan])
+    @pytest.mark.parametrize("bad", [0, -1, "20", True, math.nan])
     def test_a_bound_that_is_none(self, bad: object) -> None:
         with pytest.raises(InputError, match="checkpoint must be a positive number of seconds"):
             LocalTrainer("cpu", checkpoint=bad)  # type: ignore[arg-type]

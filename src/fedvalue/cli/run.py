@@ -56,7 +56,7 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     memory: Annotated[str | None, typer.Option(help="Memory limit for models in training (with Ray: per task), such as 4GB. [default: 40% of free memory]")] = None,
-    checkpoint: Annotated[float | None, typer.Option(metavar="SECONDS", help="About how long it takes until finished trainings are stored; a few seconds cost speed. [default: 20]")] = None,
+    checkpoint: Annotated[float | None, typer.Option(metavar="SECONDS", help="About how long it takes until finished trainings are stored; a few seconds cost speed. [default: 20, or more where a training takes long]")] = None,
     backend: Annotated[str, typer.Option(help="Where trainings run: local is this process, ray a cluster.")] = "local",
     address: Annotated[str | None, typer.Option(metavar="auto|HOST:PORT", help="Address of a Ray cluster. [default: start Ray on this machine]")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Ray tasks at a time. [default: as many as fit]")] = None,

@@ -24,7 +24,7 @@ from fedvalue.games._base import (
 from fedvalue.games._empty import EmptyLike
 from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
-from fedvalue.games._lacking import completed, lacking, lacks_metric, rows_of_utility
+from fedvalue.games._lacking import Reading, completed, lacking
 from fedvalue.games._recognised import refuse_changed, refuse_unrecognised
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
@@ -42,6 +42,7 @@ __all__ = [
     "Judged",
     "Measured",
     "Priced",
+    "Reading",
     "Random",
     "Recognised",
     "Reseeded",
@@ -58,10 +59,8 @@ __all__ = [
     "evaluate_trials",
     "is_random",
     "lacking",
-    "lacks_metric",
     "read_table",
     "refuse_changed",
     "refuse_unrecognised",
-    "rows_of_utility",
     "takes_claims_of",
 ]

@@ -12,28 +12,37 @@ from fedvalue.outcome import UTILITY, Outcome, plain_metric
 from fedvalue.per_row import PerRow
 from fedvalue.store import agree
 
-__all__ = ["completed", "lacking", "lacks_metric", "rows_of_utility"]
+__all__ = ["Reading", "completed", "lacking"]
 
 _NAMED = 4
 
 
-def lacks_metric(game: Game, mask: int, outcome: Outcome) -> bool:
-    """Whether the stored outcome of a coalition has no number for the metric of the game, or for its rule about ∅."""
-    if isinstance(game, Grounded) and game.is_empty(mask):
-        return game.empty_as not in outcome.metrics
-    return isinstance(game, Measured) and game.stored_as not in outcome.metrics
+class Reading:
+    """How a game reads outcomes. What kind of game it is is asked once, and not for each of a million outcomes."""
 
+    def __init__(self, game: Game) -> None:
+        self.grounded = game if isinstance(game, Grounded) else None
+        self.measured = game if isinstance(game, Measured) else None
 
-def rows_of_utility(game: Game, mask: int, outcome: Outcome) -> PerRow | None:
-    """What test rows said of the utility of a coalition, up to its sign; None where that is not known.
+    def is_empty(self, mask: int) -> bool:
+        """Whether the utility of a coalition follows from a rule and not from a training."""
+        return self.grounded is not None and self.grounded.is_empty(mask)
 
-    A function of one's own that returns a plain number for ∅ means one that does not depend on test rows.
-    """
-    if _is_empty(game, mask):
-        assert isinstance(game, Grounded)
-        return outcome.rows.get(game.empty_as)
-    told = outcome.rows.get(game.stored_as if isinstance(game, Measured) else UTILITY)
-    return PerRow.fixed(0.0) if told is None and mask == 0 else told
+    def lacks_metric(self, mask: int, outcome: Outcome) -> bool:
+        """Whether the outcome of a coalition has no number for the metric of the game, or for its rule about ∅."""
+        if self.grounded is not None and self.grounded.is_empty(mask):
+            return self.grounded.empty_as not in outcome.metrics
+        return self.measured is not None and self.measured.stored_as not in outcome.metrics
+
+    def rows_of_utility(self, mask: int, outcome: Outcome) -> PerRow | None:
+        """What test rows said of the utility of a coalition, up to its sign; None where that is not known.
+
+        A function of one's own that returns a plain number for ∅ means one that does not depend on test rows.
+        """
+        if self.grounded is not None and self.grounded.is_empty(mask):
+            return outcome.rows.get(self.grounded.empty_as)
+        told = outcome.rows.get(UTILITY if self.measured is None else self.measured.stored_as)
+        return PerRow.fixed(0.0) if told is None and mask == 0 else told
 
 
 def lacking(game: Game, stored: Mapping[int, Outcome]) -> dict[int, Outcome]:
@@ -41,8 +50,9 @@ def lacking(game: Game, stored: Mapping[int, Outcome]) -> dict[int, Outcome]:
 
     The untrained model costs nothing, and is not counted.
     """
-    found = {mask: outcome for mask, outcome in stored.items() if lacks_metric(game, mask, outcome)}
-    dear = [mask for mask in found if mask and not _is_empty(game, mask)]
+    reading = Reading(game)
+    found = {mask: outcome for mask, outcome in stored.items() if reading.lacks_metric(mask, outcome)}
+    dear = [mask for mask in found if mask and not reading.is_empty(mask)]
     if dear and isinstance(game, Measured) and not game.retrain:
         more = f" and {len(dear) - _NAMED:,} more" if len(dear) > _NAMED else ""
         raise InputError(
@@ -60,7 +70,7 @@ def completed(game: Game, mask: int, before: Outcome, again: Outcome) -> Outcome
     It must come to the same as before, or the metric would be that of another model. What a coalition without data is
     worth is no metric of that model.
     """
-    if not _is_empty(game, mask) and not agree(before.metrics, again.metrics):
+    if not Reading(game).is_empty(mask) and not agree(before.metrics, again.metrics):
         differing = [
             f"{name} {again.metrics[name]:.6g}, stored {number:.6g}"
             for name, number in before.metrics.items()
@@ -72,10 +82,6 @@ def completed(game: Game, mask: int, before: Outcome, again: Outcome) -> Outcome
             "device and with the same versions as then, or use another store."
         )
     return again._replace(metrics={**again.metrics, **before.metrics}, rows={**again.rows, **before.rows})
-
-
-def _is_empty(game: Game, mask: int) -> bool:
-    return isinstance(game, Grounded) and game.is_empty(mask)
 
 
 def _named(names: Sequence[str], masks: Sequence[int]) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedvalue.errors import InputError
 from fedvalue.learners._scores import outcomes
+from fedvalue.learners._threads import one_thread
 from fedvalue.learners.memory import available_memory
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
@@ -156,7 +157,8 @@ class LeastSquaresSession:
             intercept, slope = self.models(stack[some])
             for few in _chunks(len(slope), self.measured_at_once):
                 said = torch.from_numpy(intercept[few, None] + _product(slope[few], self.test_x))[..., None]
-                found += outcomes(said, self.test_y, REGRESSION, self.parts, self.own_metrics, told=told)
+                with one_thread():  # several wait for each other longer than they compute
+                    found += outcomes(said, self.test_y, REGRESSION, self.parts, self.own_metrics, told=told)
         return found
 
     def models(self, stack: Contributors) -> tuple[Array, Array]:

@@ -47,9 +47,9 @@ class Job:
     with `replicates` every coalition is trained so often instead, as the published methods have it.
     `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that lack it are made
     again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
-    such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20). `address` to
-    `gpus_per_task` go with `backend="ray"`. `store` keeps every training; with `out`, a folder, it is store.db in there, beside the values,
-    the record of the run and its report.
+    such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20, or more where
+    a training takes long). `address` to `gpus_per_task` go with `backend="ray"`. `store` keeps every training; with
+    `out`, a folder, it is store.db in there, beside the values, the record of the run and its report.
 
     >>> job = Job("synthetic", clients=3, samples=20, method="exact")
     >>> job.run().values.n

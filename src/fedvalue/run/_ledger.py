@@ -15,7 +15,7 @@ from fedvalue.coalitions import Trial, by_seed, members
 from fedvalue.errors import StoreError, UtilityError
 from fedvalue.games import (
     Game,
-    Grounded,
+    Reading,
     Reseeded,
     RestrictedGame,
     Staged,
@@ -23,10 +23,8 @@ from fedvalue.games import (
     completed,
     evaluate_trials,
     lacking,
-    lacks_metric,
     refuse_changed,
     refuse_unrecognised,
-    rows_of_utility,
     takes_claims_of,
 )
 from fedvalue.outcome import LARGEST, Outcome
@@ -59,7 +57,7 @@ class Ledger:
         self.told: dict[Trial, PerRow] = {}  # what test rows said of the metric that counts
         self.took: dict[int, float] = {}
         self.check_seconds = 0.0  # that it took to see whether the game is still the same
-        self.grounded = game if isinstance(game, Grounded) else None
+        self.reading = Reading(game)
         self.empty: Empty | None = None  # how v(∅) was fixed, once it is known
         # A table is its own memory; a copy of it as a dict would be a hundred times as large.
         in_memory = (
@@ -93,7 +91,7 @@ class Ledger:
     @property
     def _empty_is_luck(self) -> bool:
         """Whether v(∅) differs from seed to seed, as with a function that takes one: nobody fixes it by a rule."""
-        return self.grounded is None and isinstance(self.game, Reseeded) and self.game.seeds is None
+        return self.reading.grounded is None and isinstance(self.game, Reseeded) and self.game.seeds is None
 
     def _of_empty(self) -> list[float]:
         return [self.known[seed][0] for seed in range(_EMPTY_SEEDS) if 0 in self.known[seed]]
@@ -153,7 +151,7 @@ class Ledger:
         found: dict[int, list[float]] = {}
         for replicate in range(replicates):
             for mask, outcome in self.store.read(self.game.id, None, replicate).items():
-                if lacks_metric(self.game, mask, outcome):
+                if self.reading.lacks_metric(mask, outcome):
                     continue
                 utility = float(self.game.utility(outcome))
                 if math.isfinite(utility):
@@ -176,7 +174,7 @@ class Ledger:
         if self.store is not None:
             for replicate, utility in enumerate(found):
                 stored = {} if utility is not None else self.store.read(self.game.id, [mask], replicate)
-                if mask in stored and not lacks_metric(self.game, mask, stored[mask]):
+                if mask in stored and not self.reading.lacks_metric(mask, stored[mask]):
                     self._note_empty(mask, stored[mask])
                     found[replicate] = float(self.game.utility(stored[mask]))
         if mask == 0 and self._empty_is_luck and len(self._of_empty()) > 1:
@@ -234,7 +232,7 @@ class Ledger:
                 raise StoreError(
                     f"The store does not give back coalition {members(mask)}, which was just stored."
                 )
-            outcome = outcome if lacks_metric(self.game, mask, stored) else stored
+            outcome = outcome if self.reading.lacks_metric(mask, stored) else stored
         if mask not in self.known[0]:
             self._remember((mask, 0), outcome)
             self.fresh[0].add(mask)
@@ -270,7 +268,7 @@ class Ledger:
             def read(trials: Sequence[Trial]) -> None:
                 for seed, masks in by_seed(trials).items():
                     for mask, outcome in store.read(self.game.id, masks, seed).items():
-                        if not lacks_metric(self.game, mask, outcome):
+                        if not self.reading.lacks_metric(mask, outcome):
                             self._remember((mask, seed), outcome)
                             self._tell((mask, seed), outcome, total, reused=True)
                             shift.moved()
@@ -348,7 +346,7 @@ class Ledger:
             )
         self._note_empty(mask, outcome)
         self.known[seed][mask] = float(utility)
-        told = rows_of_utility(self.game, mask, outcome)
+        told = self.reading.rows_of_utility(mask, outcome)
         if told is not None:
             self.told[mask, seed] = told
         self.took[mask] = self.took.get(mask, 0.0) + outcome.seconds
@@ -359,11 +357,12 @@ class Ledger:
 
     def is_empty(self, mask: int) -> bool:
         """Whether the utility follows from a rule and not from a training: it has no noise."""
-        return self.grounded is not None and self.grounded.is_empty(mask)
+        return self.reading.is_empty(mask)
 
     def _note_empty(self, mask: int, outcome: Outcome) -> None:
-        if mask == 0 and self.grounded is not None and self.grounded.is_empty(0):
-            self.empty = self.grounded.empty_of(outcome)
+        grounded = self.reading.grounded
+        if mask == 0 and grounded is not None and grounded.is_empty(0):
+            self.empty = grounded.empty_of(outcome)
 
     def _tell(self, trial: Trial, outcome: Outcome, total: int, *, reused: bool) -> None:
         if self.observers.want_outcomes:

@@ -17,7 +17,6 @@ from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.trainers._base import Claim, ClaimTrials, with_seed
 from fedvalue.training import (
-    CHECKPOINT_SECONDS,
     AveragingSession,
     Begun,
     Learner,
@@ -26,6 +25,7 @@ from fedvalue.training import (
     Seeds,
     Session,
     Stack,
+    Stepping,
     Trace,
     Training,
     canonical_trials,
@@ -77,8 +77,8 @@ class LocalTrainer:
     """Trains on this machine's CPU, CUDA or MPS device.
 
     `memory` (bytes) bounds how many models are held at once, `checkpoint` (seconds) how long finished models wait for
-    those that are trained with them; neither changes the result. The session (data on the device) and the shared
-    first round are kept for the next call. With `warm_up` one step is made before anything is timed: the first step of
+    those that are trained with them (about 20 by default, more where a training takes long); neither changes the
+    result. The session (data on the device) and the shared first round are kept for the next call. With `warm_up` one step is made before anything is timed: the first step of
     a process takes a second or so, which is no cost of training.
     """
 
@@ -87,11 +87,11 @@ class LocalTrainer:
         device: str = "auto",
         memory: int | None = None,
         *,
-        checkpoint: float = CHECKPOINT_SECONDS,
+        checkpoint: float | None = None,
         warm_up: bool = False,
     ) -> None:
         self.device = device
-        self.checkpoint = positive("checkpoint", checkpoint, "seconds")
+        self.checkpoint = None if checkpoint is None else positive("checkpoint", checkpoint, "seconds")
         self.memory = None if memory is None else whole("memory (in bytes)", memory, 1)
         self.warm_up = warm_up
         self.stage: Callable[[str], None] = lambda text: None  # told what is being done, for people
@@ -162,7 +162,8 @@ class LocalTrainer:
         begun = {(i, number) for mask, number in work for i in members(mask)}
         first, rows, seconds = opened.train_first(begun, seeds)
         if seconds:
-            pace.took(first_passes(scenario, training, [client for client, _ in rows]), seconds)
+            later = training.rounds - 1 if isinstance(session, Stepping) and session.together else 0
+            pace.began(first_passes(scenario, training, [client for client, _ in rows]), seconds, later)
         stands_for = {same: trial for trial, all_same in asked.items() for same in all_same}
         for planned in waves(list(work), session.rows, work, pace.share):
             left: dict[Trial, list[Trial]] = {}
@@ -173,7 +174,7 @@ class LocalTrainer:
                 continue
             models = later_rounds(session, scenario, training.rounds, wave, first, rows, seeds, self.stage)
             outcomes = list(_outcomes(session, measured(session, models, wave), left, began, failed))
-            pace.took(sum(work[trial] for trial in wave), time.perf_counter() - began - seconds, wave=True)
+            pace.took(sum(work[trial] for trial in wave), time.perf_counter() - began - seconds)
             yield from outcomes
             began, seconds = time.perf_counter(), 0.0
 

@@ -41,15 +41,15 @@ from fedvalue.training._session import (
     Session,
     Stack,
     StartingLearner,
+    Stepping,
     Telling,
     Weighed,
 )
 from fedvalue.training._traces import Trace, TraceGames, need_updates
 from fedvalue.training._usual import usual_training
-from fedvalue.training._waves import CHECKPOINT_SECONDS, Pace, waves
+from fedvalue.training._waves import Pace, waves
 
 __all__ = [
-    "CHECKPOINT_SECONDS",
     "UNTRAINED_MODELS",
     "AveragingSession",
     "Begun",
@@ -64,6 +64,7 @@ __all__ = [
     "Session",
     "Stack",
     "StartingLearner",
+    "Stepping",
     "Telling",
     "Trace",
     "TraceGames",

@@ -24,6 +24,7 @@ __all__ = [
     "Session",
     "Stack",
     "StartingLearner",
+    "Stepping",
     "Telling",
     "Weighed",
 ]
@@ -127,6 +128,13 @@ class Guessing(Protocol):
     """A session whose untrained model has no answer: what a guess reaches instead, in the metrics where it is known."""
 
     def guesses(self) -> Mapping[str, float]: ...
+
+
+@runtime_checkable
+class Stepping(Protocol):
+    """A session that may train rows step by step `together`: a step then takes time however few they are."""
+
+    together: bool
 
 
 @runtime_checkable

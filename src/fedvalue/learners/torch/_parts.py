@@ -7,9 +7,8 @@ depend on how many others are trained with it, and on the cores of the machine. 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -17,7 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-__all__ = ["Program", "one_thread", "side_by_side"]
+from fedvalue.learners._threads import one_thread
+
+__all__ = ["Program", "side_by_side"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -62,16 +63,5 @@ def side_by_side(
     try:
         with ThreadPoolExecutor(len(programs), initializer=torch.set_num_threads, initargs=(1,)) as threads:
             return list(threads.map(with_a_free_one, parts))
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch computes with one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
     finally:
         torch.set_num_threads(before)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from fedvalue.learners._scores import outcomes
+from fedvalue.learners._threads import one_thread
 from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.torch._checks import (
     can_be_stacked,
@@ -28,7 +29,7 @@ from fedvalue.learners.torch._checks import (
 from fedvalue.learners.torch._dropout import may_drop
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._models import PooledConv2d
-from fedvalue.learners.torch._parts import Program, one_thread, side_by_side
+from fedvalue.learners.torch._parts import Program, side_by_side
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.outcome import Outcome
