@@ -38,7 +38,7 @@ from fedvalue.trainers import LocalTrainer
 from fedvalue.trainers.ray import RayTrainer
 from fedvalue.trainers.ray import _run as ray_run
 from fedvalue.trainers.ray import _task as ray_task
-from fedvalue.trainers.ray._chunks import Chunk, Chunks, next_share
+from fedvalue.trainers.ray._chunks import ALONE, Chunk, Chunks, next_share
 from fedvalue.trainers.ray._cluster import tasks_on
 from fedvalue.trainers.ray._task import FATAL, MEMORY, RAISED, TaskRules, train_chunk
 from fedvalue.training import Training, passes_of
@@ -117,6 +117,21 @@ class TestChunks:
         assert max(lengths) <= 2 * 1.5 * seconds
         assert abs(free[0] - free[1]) <= 2 * seconds  # of nearly 700
         assert len(lengths) < 1800 / seconds
+
+    def test_tasks_of_a_stack_last_long_beside_the_steps_that_each_has_to_make(self) -> None:
+        """Simulated: 50 s of steps for a task, however many coalitions, and a second for each of them."""
+        spent = {}
+        for name, seconds in (("by itself", None), ("as asked", 20.0)):
+            chunks, pace, tasks = Chunks(alike(range(1000)), seconds), None, []
+            while chunks:
+                tasks.append(len(chunks.take(2, pace).trials))
+                took = 50.0 + tasks[-1]
+                pace = took / tasks[-1] / (ALONE if tasks[-1] == 1 else 1)
+                if tasks[-1] == 1:
+                    chunks.steps_took(took)
+            spent[name] = sum(50.0 + count for count in tasks)
+        assert spent["by itself"] < 1.25 * 1000 + 2 * 51
+        assert spent["as asked"] > 10 * spent["by itself"]  # somebody wants to lose no more than that
 
     def test_little_work_is_not_cut_into_crumbs(self) -> None:
         taken = drained(Chunks(alike(range(6000))), 2, 1e-3)  # six seconds in all
@@ -360,9 +375,9 @@ class TestTask:
         opened = []
         original = LocalTrainer.__init__
 
-        def counted(self: LocalTrainer, *args: Any) -> None:
+        def counted(self: LocalTrainer, *args: Any, **more: Any) -> None:
             opened.append(args)
-            original(self, *args)
+            original(self, *args, **more)
 
         monkeypatch.setattr(LocalTrainer, "__init__", counted)
         reference = Reference(Failing(""))

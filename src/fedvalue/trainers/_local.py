@@ -162,7 +162,7 @@ class LocalTrainer:
         begun = {(i, number) for mask, number in work for i in members(mask)}
         first, rows, seconds = opened.train_first(begun, seeds)
         if seconds:
-            later = training.rounds - 1 if isinstance(session, Stepping) and session.together else 0
+            later = training.rounds - 1 if _steps_together(session) else 0
             pace.began(first_passes(scenario, training, [client for client, _ in rows]), seconds, later)
         stands_for = {same: trial for trial, all_same in asked.items() for same in all_same}
         for planned in waves(list(work), session.rows, work, pace.share):
@@ -189,6 +189,11 @@ class LocalTrainer:
         of_rounds = tuple(starts), tuple(local_models)
         return Trace(cast(AveragingSession, session), clients, *of_rounds, end, seconds)
 
+    @property
+    def steps_together(self) -> bool:
+        """Whether models were trained as one stack: then a few of them take nearly as many steps as many."""
+        return self._open is not None and _steps_together(self._open.session)
+
     def _warm_up(self, scenario: Scenario, learner: Learner, training: Training) -> None:
         if self.warm_up:
             self.warm_up = False
@@ -202,6 +207,10 @@ class LocalTrainer:
                 session = learner.session(scenario, training, device, self.memory)
                 self._open = _Open(key, session, Pace(self.checkpoint, device))
             return self._open
+
+
+def _steps_together(session: Session) -> bool:
+    return isinstance(session, Stepping) and session.together
 
 
 def make_one_step(scenario: Scenario, learner: Learner, training: Training, device: str) -> None:

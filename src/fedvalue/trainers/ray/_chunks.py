@@ -2,7 +2,7 @@
 
 What a coalition costs is not known before some are trained. The first tasks have a single one, the cheapest; every
 task that comes back says how long a unit of work takes, and the next ones are cut to that measure: as large as
-they may be, because large stacks train faster. At the end of a long run they are smaller, so that all workers finish
+they may be, because large stacks train faster, and longer than twenty seconds where a single coalition takes long. At the end of a long run they are smaller, so that all workers finish
 at about the same time.
 """
 
@@ -18,6 +18,7 @@ __all__ = ["ALONE", "TASK_SECONDS", "Chunk", "Chunks", "next_share"]
 
 TASK_SECONDS = 20.0  # what a worker that dies may lose, and how long finished work waits for the store
 _FEW = 4  # coalitions for each worker that are shared out at once, whatever they cost
+_STEPS = 8.0  # times as long as a single coalition lasts a task in which all make their steps together
 ALONE = 5.0  # times as long takes a unit of work of a single coalition: nothing of it is shared or stacked
 
 
@@ -64,9 +65,10 @@ def next_share(
 class Chunks:
     """Trials that wait to be trained, in an order in which neighbours share a seed and clients."""
 
-    def __init__(self, work: Mapping[Trial, float], seconds: float = TASK_SECONDS) -> None:
+    def __init__(self, work: Mapping[Trial, float], seconds: float | None = None) -> None:
         self.work = work
-        self.seconds = seconds
+        self.seconds = TASK_SECONDS if seconds is None else seconds
+        self._may_stretch = seconds is None
         # Seed by seed, as numbers: those with the same last clients follow each other, and differ in the first ones. The
         # largest come first: after those with all clients, a worker has every first round that later ones need.
         self.waiting = deque(sorted(work, key=lambda trial: (trial[1], -trial[0])))
@@ -98,6 +100,11 @@ class Chunks:
             held += self.work[trials[-1]]
         self.left -= held
         return Chunk(tuple(trials), held)
+
+    def steps_took(self, seconds: float) -> None:
+        """Tells how long a single coalition of a stack took, mostly for steps that any task has to make."""
+        if self._may_stretch:
+            self.seconds = max(self.seconds, _STEPS * seconds)
 
     def _cheapest(self) -> Chunk:
         """A single coalition to learn from what they cost; nobody at all would not tell."""

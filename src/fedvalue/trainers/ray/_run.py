@@ -106,7 +106,10 @@ class RayRun:
             self.trained += len(report.outcomes)
             seconds = sum(outcome.seconds for _, outcome in report.outcomes)
             pace = seconds / chunk.work * len(chunk.trials) / len(report.outcomes)
-            self.game.seconds_per_work = pace / ALONE if len(chunk.trials) == 1 else pace
+            alone = len(chunk.trials) == 1
+            self.game.seconds_per_work = pace / ALONE if alone else pace
+            if alone and report.together:
+                self.chunks.steps_took(seconds)
             yield from report.outcomes
         if report.kind:
             self._not_done(chunk.without({trial for trial, _ in report.outcomes}), report)

@@ -6,6 +6,7 @@ may not survive the way, and no training is given up because another one failed.
 
 from __future__ import annotations
 
+import math
 import platform
 import warnings
 from collections.abc import Sequence
@@ -39,11 +40,12 @@ class TaskRules:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What was trained, and why the rest was not: one of the kinds above, and a sentence."""
+    """What was trained, and why the rest was not: one of the kinds above, and a sentence; `together`: as one stack."""
 
     outcomes: list[tuple[Trial, Outcome]]
     kind: str = ""
     reason: str = ""
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def train_chunk(version: str, game: Sequence[Any], rules: TaskRules, trials: Seq
     except Exception as error:  # whatever the user's own model raises
         _kept = None  # what it holds may be what fills the memory
         return TaskReport(outcomes, *_told(error))
-    return TaskReport(outcomes)
+    return TaskReport(outcomes, together=kept.trainer.steps_together)
 
 
 def _settle(threads: int) -> None:
@@ -103,7 +105,9 @@ def _opened(reference: Any, rules: TaskRules, begun: frozenset[Begun]) -> _Kept:
     from fedvalue.learners.memory import available_memory
 
     memory = (available_memory(rules.device) if rules.memory is None else rules.memory) // rules.parts
-    return _Kept(key, begun, *_game(reference), LocalTrainer(rules.device, max(1, memory)))
+    # A task hands over its outcomes when it is over: nothing is gained by finishing some of them earlier.
+    trainer = LocalTrainer(rules.device, max(1, memory), checkpoint=math.inf)
+    return _Kept(key, begun, *_game(reference), trainer)
 
 
 def _game(reference: Any) -> tuple[Scenario, Learner]:

@@ -22,7 +22,7 @@ from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.trainers import ClaimTrials, LocalTrainer, choose_device
 from fedvalue.trainers.ray._apart import Apart, can_fork
-from fedvalue.trainers.ray._chunks import TASK_SECONDS, Chunks
+from fedvalue.trainers.ray._chunks import Chunks
 from fedvalue.trainers.ray._cluster import Cluster, check_address, open_cluster
 from fedvalue.trainers.ray._folders import remove_abandoned
 from fedvalue.trainers.ray._run import RayRun, SharedGame
@@ -38,7 +38,7 @@ class RayTrainer:
     `address` is that of a cluster: HOST:PORT, or auto for the one that this machine belongs to. `workers`
     bounds the tasks at a time; by default they fill the cluster. A task has `cpus_per_task` threads and
     `gpus_per_task` GPUs, trains on its GPU if it has one, and holds models up to `memory` bytes. It takes about
-    `checkpoint` seconds, after which its outcomes are handed on. Ray is stopped by `close`, at the end of a `with`
+    `checkpoint` seconds (20, or more where a training takes long), after which its outcomes are handed on. Ray is stopped by `close`, at the end of a `with`
     block, or when the trainer is no longer used.
     """
 
@@ -51,10 +51,10 @@ class RayTrainer:
         gpus_per_task: float = 0,
         device: str = "auto",
         memory: int | None = None,
-        checkpoint: float = TASK_SECONDS,
+        checkpoint: float | None = None,
     ) -> None:
         need("ray", "The trainer 'ray'")
-        if not 0 < checkpoint < float("inf"):
+        if checkpoint is not None and not 0 < checkpoint < float("inf"):
             raise InputError(f"checkpoint must be a number of seconds above 0. Got {checkpoint!r}.")
         if workers is not None and workers < 1:
             raise InputError(f"workers must be at least 1. Got {workers}.")
@@ -69,7 +69,7 @@ class RayTrainer:
         self.gpus = gpus_per_task
         self.device = _device(device, gpus_per_task)
         self.memory = memory
-        self.checkpoint = float(checkpoint)
+        self.checkpoint = None if checkpoint is None else float(checkpoint)
         self.stage: Callable[[str], None] = lambda text: None
         self._child: tuple[tuple[object, ...], Apart] | None = None
         self._cluster: Cluster | None = None
