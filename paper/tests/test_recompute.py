@@ -48,9 +48,9 @@ def test_utilities_come_back_bit_for_bit(tmp_path: Path, n: int, utilities: dict
     assert found == kept_game(n, utilities)
 
 
-def cells(table: Path) -> list[list[float | str]]:
+def cells(table: Path) -> list[float | str]:
     with table.open(encoding="utf-8", newline="") as file:
-        return [[as_number(cell) for cell in line] for line in csv.reader(file)]
+        return [as_number(cell) for line in csv.reader(file) for cell in line]
 
 
 def as_number(cell: str) -> float | str:
@@ -138,7 +138,7 @@ def test_committed_results_come_out_again(folder: Path, tmp_path: Path) -> None:
     options = options[: options.index("--data-dir")] if "--data-dir" in options else options
     found = reproduce(*options, "--out", tmp_path, "--from-utilities", folder, "-q")
     assert found.exit_code == 0, found.output
-    now, before = (sum(cells(path / "table.csv"), []) for path in (tmp_path / folder.name, folder))
+    now, before = (cells(path / "table.csv") for path in (tmp_path / folder.name, folder))
     assert [cell for cell in now if isinstance(cell, str)] == [
         cell for cell in before if isinstance(cell, str)
     ]
