@@ -12,7 +12,7 @@ import pytest
 
 from fedvalue_paper.claims import judge, read_claims, read_results
 from fedvalue_paper.claims.checks import CHECKS, CONDITIONS, CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, VERDICTS
-from fedvalue_paper.claims.page import page
+from fedvalue_paper.claims.page import page, page_of
 from fedvalue_paper.claims.registry import Claim
 from fedvalue_paper.claims.results import figure_of
 
@@ -233,6 +233,13 @@ class TestResults:
 
 def test_the_page_is_that_of_the_committed_results() -> None:
     """Where this fails, results or claims have changed: run `python -m fedvalue_paper.claims`."""
-    results = read_results(PAPER / "results")
-    written = (PAPER / "CLAIMS.md").read_text(encoding="utf-8")
-    assert written == page([judge(claim, results) for claim in CLAIMS])
+    assert (PAPER / "CLAIMS.md").read_text(encoding="utf-8") == page_of(PAPER / "results")
+
+
+def test_results_of_older_settings_are_marked() -> None:
+    claim = next(claim for claim in CHECKED if claim.check == "best")
+    folder = f"{claim.experiment}-paper"
+    judged = [judge(claim, {folder: best(claim, True)})]
+    link = f"[{folder}](results/{folder}/table.md)"
+    assert f"{link}, *older settings*, `best`" in page(judged, {folder})
+    assert f"{link}, `best`" in page(judged, set())
