@@ -147,7 +147,9 @@ def test_rows_that_come_out_as_they_were_stay_bit_for_bit(trained: Path, tmp_pat
     shutil.copytree(trained / "example1-smoke", source)
     text = read_text(source / KEPT_ROWS)
     assert ",0.22 0.32" in text
-    write_whole(source / KEPT_ROWS, text.replace(",0.22 0.32", ",0.22000000001 0.32"))  # another machine's last bits
+    write_whole(
+        source / KEPT_ROWS, text.replace(",0.22 0.32", ",0.22000000001 0.32")
+    )  # another machine's last bits
     out = tmp_path / "out"
     found = reproduce("example1", "--seeds", "2", "--out", out, "--from-utilities", source, "-q")
     assert found.exit_code == 0, found.output
