@@ -171,6 +171,15 @@ def test_a_rival_that_was_not_run_is_a_condition() -> None:
     assert f"not run: {absent}" in outcome.figure
 
 
+def test_a_smaller_scale_is_judged_where_the_larger_one_lacks_what_is_needed() -> None:
+    claim = next(claim for claim in CHECKED if claim.check == "best")
+    small, paper = f"{claim.experiment}-small", f"{claim.experiment}-paper"
+    other = [{"label": "another method", "error": 0.1}]
+    assert judge(claim, {paper: other, small: best(claim, True)}).folder == small
+    assert judge(claim, {paper: best(claim, True), small: best(claim, False)}).folder == paper
+    assert judge(claim, {paper: other}).folder == paper
+
+
 def test_ratios_that_are_right_in_direction_only_are_a_condition() -> None:
     claim = next(claim for claim in CHECKED if claim.check == "ratio")
     found = lines(claim, lambda label, _: 1.5 if label == claim.given["of"] else 1.0)
