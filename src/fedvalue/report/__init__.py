@@ -17,7 +17,8 @@ from fedvalue._checks import as_path, checked_call, expect
 from fedvalue._files import write_file
 from fedvalue.errors import InputError
 from fedvalue.estimators import guarantee_lines
-from fedvalue.report._facts import Facts, Terms, gather
+from fedvalue.report._facts import Facts, Terms
+from fedvalue.report._gather import gather
 from fedvalue.report._markdown import as_markdown
 from fedvalue.report._page import as_html
 from fedvalue.report._trained import Absent

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from fedvalue._text import count, markdown_text, one_line, plural, shortened
 from fedvalue.audit import chance_text, change_text, coalition_text, general_lines
 from fedvalue.report._facts import Facts
+from fedvalue.report._method import convergence_note
 from fedvalue.report._trained import Absent, strongest
-from fedvalue.report._words import called, convergence_note, fixed, interval_text, share_text, signed
+from fedvalue.report._words import called, fixed, interval_text, share_text, signed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
