@@ -8,12 +8,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fedvalue._text import count, one_line, plural, shortened
 from fedvalue.audit import Audit
+from fedvalue.outcome import UTILITY
 from fedvalue.payout import Payout, doubtful_orders
+from fedvalue.report._cover import Cover
 from fedvalue.report._intervals import PARTS
 from fedvalue.report._method import Method
 from fedvalue.report._origin import Origin
 from fedvalue.report._trained import Absent, Convergence, Growth, Synergy
+from fedvalue.report._words import NAME
 from fedvalue.values import Values
 
 __all__ = ["Client", "Facts", "Terms"]
@@ -58,6 +62,7 @@ class Client:
     paid_range: str | None
     note: str
     bands: tuple[tuple[str, float], ...] = ()
+    rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,17 +84,53 @@ class Facts:
     origin: Origin
     values: Values
     version: str
+    cover: Cover
 
     @property
     def title(self) -> str:
         """The heading of the report."""
         n = len(self.clients)
+        if self.cover.consortium:
+            return one_line(self.cover.consortium)
         return f"What the data of {n:,} client{'' if n == 1 else 's'} is worth"
 
     @property
     def subtitle(self) -> str:
-        """What was valued and how, in a line."""
-        return " · ".join([*self.origin.told, f"metric {self.values.metric}", f"method {self.method.name}"])
+        """What this is about, in a line."""
+        n = plural(len(self.clients), "client")
+        about = (
+            f"What the data of {n} adds to the {shortened(self.values.metric, NAME)} of their common model"
+        )
+        return about if self.values.metric != UTILITY else f"What each of {n} adds"
+
+    @property
+    def heading(self) -> tuple[tuple[str, str], ...]:
+        """Labels and texts for the head of the page: what is not its title already."""
+        said = [row for row in self.cover.rows if row[0] != "Consortium"]
+        if not self.cover.date and self.origin.until:
+            said.append(("Trained until", self.origin.until[:10]))
+        if not isinstance(self.payout, Absent) and self.unit != "%":
+            said.append(("Pot", self.money(self.payout.text(self.payout.pot))))
+        trained = f" with {plural(self.rows, 'row')}" if self.rows is not None else ""
+        said.append(("Clients", f"{count(len(self.clients))}{trained}"))
+        tested = f" on {plural(self.values.test_rows, 'test row')}" if self.values.test_rows else ""
+        said.append(("Measured by", f"{shortened(self.values.metric, NAME)}{tested}"))
+        return tuple(said)
+
+    @property
+    def sum(self) -> float:
+        """Of all values: what all clients together are worth."""
+        return float(self.values.mean.sum())
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows all clients together trained on."""
+        known = [client.rows for client in self.clients if client.rows is not None]
+        return sum(known) if known else None
+
+    def money(self, amount: str) -> str:
+        """An amount with its unit."""
+        return f"{amount}%" if self.unit == "%" else f"{amount} {one_line(self.unit)}".rstrip()
 
     @property
     def payout_unit(self) -> str:
@@ -123,6 +164,7 @@ class Facts:
         return {
             "format": _FORMAT,
             "fedvalue": self.version,
+            "cover": asdict(self.cover),
             "verdict": list(self.verdict),
             "advice": self.values.advice(),
             "values": values,

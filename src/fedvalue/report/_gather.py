@@ -14,10 +14,11 @@ from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import full_mask
 from fedvalue.errors import InputError
 from fedvalue.payout import Payout, payout
+from fedvalue.report._cover import Cover, cover_of
 from fedvalue.report._facts import Client, Facts, Terms
 from fedvalue.report._intervals import bands_of, interval_note, without_error
 from fedvalue.report._method import cost_lines, method_of
-from fedvalue.report._origin import origin_of
+from fedvalue.report._origin import origin_of, rows_of
 from fedvalue.report._trained import Absent, converge, grow, pair_up
 from fedvalue.report._verdict import Ends, verdict
 from fedvalue.report._words import decimals_of, ranked
@@ -35,6 +36,7 @@ def gather(
     record: Mapping[str, Any] | None = None,
     terms: Terms | None = None,
     guarantee: Sequence[str] = (),
+    cover: Cover | None = None,
 ) -> Facts:
     """All facts of a run. `record` is what run.json holds, `guarantee` what the method promised in words.
 
@@ -55,7 +57,7 @@ def gather(
     absent = trainings if isinstance(trainings, Absent) else None
     return Facts(
         verdict=verdict(values, ends, looked),
-        clients=_clients(values, paid),
+        clients=_clients(values, paid, rows_of(values, record)),
         decimals=decimals_of(values),
         interval_note=interval_note(values),
         payout=paid,
@@ -69,6 +71,7 @@ def gather(
         origin=origin_of(values, record, None if isinstance(trainings, Absent) else trainings),
         values=values,
         version=__version__,
+        cover=cover_of(cover, record),
     )
 
 
@@ -133,7 +136,7 @@ def _ends(values: Values, utilities: Mapping[int, float]) -> Ends | None:
     return Ends(values.sign * none, values.sign * all_)
 
 
-def _clients(values: Values, paid: Payout | Absent) -> tuple[Client, ...]:
+def _clients(values: Values, paid: Payout | Absent, rows: Sequence[int] | None) -> tuple[Client, ...]:
     interval = None if without_error(values) else values.interval(0.95)
     shares, bands = values.share, bands_of(values)
     adds_up = values.mean.sum() > 0  # parts of a loss would look like merits
@@ -145,7 +148,21 @@ def _clients(values: Values, paid: Payout | Absent) -> tuple[Client, ...]:
         bounds = (low, high) if known else (None, None)
         amount, within, note = _paid(paid, i)
         parts = bands[i] if known else ()
-        clients.append(Client(i, 0, name, float(values.mean[i]), *bounds, share, amount, within, note, parts))
+        clients.append(
+            Client(
+                i,
+                0,
+                name,
+                float(values.mean[i]),
+                *bounds,
+                share,
+                amount,
+                within,
+                note,
+                parts,
+                rows[i] if rows else None,
+            )
+        )
     return tuple(replace(clients[i], rank=rank) for rank, i in enumerate(ranked(values), 1))
 
 

@@ -15,7 +15,7 @@ from fedvalue.scenarios import SCENARIOS
 from fedvalue.store import History
 from fedvalue.values import Values
 
-__all__ = ["Origin", "command_of", "origin_of"]
+__all__ = ["Origin", "command_of", "origin_of", "rows_of"]
 
 _FORMAT = "fedvalue.run/1"
 _UNNAMED = "its own"  # the partition of a scenario that was made in Python
@@ -25,7 +25,8 @@ _UNNAMED = "its own"  # the partition of a scenario that was made in Python
 class Origin:
     """Where the values come from. `told` says what was valued, `rows` are labels and texts to show.
 
-    `command` is None where no command gives these values; `no_command` then says why. `record` is that of the run.
+    `command` is None where no command gives these values; `no_command` then says why. `record` is that of the run, `until`
+    when its last training was stored.
     """
 
     told: tuple[str, ...]
@@ -33,6 +34,7 @@ class Origin:
     no_command: str
     rows: tuple[tuple[str, str], ...]
     record: Mapping[str, Any] | None
+    until: str = ""
 
     @property
     def parts(self) -> list[str]:
@@ -42,6 +44,7 @@ class Origin:
 
 def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: History | None) -> Origin:
     """All that it takes to check or repeat the values."""
+    until = "" if trainings is None else trainings.last
     rows = [("Game", values.game_id or "not named"), ("Method", values.method)]
     rows += [("Seed", str(values.seed))] if values.seed is not None else []
     counted = "training" if values.seeds > 1 or values.luck_trainings else "coalition"
@@ -51,7 +54,7 @@ def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: Histo
         rows.append(("Also used from the store", needed))
     if record is None or record.get("format") != _FORMAT:
         why = "There is no record of the run beside these values, so the command is not known."
-        return Origin((), None, why, (*rows, *_times(trainings)), None)
+        return Origin((), None, why, (*rows, *_times(trainings)), None, until)
     # Where the trainings are kept says nothing about the values.
     record = {key: part for key, part in record.items() if key != "store"}
     scenario, own = _part(record, "scenario"), _own(record)
@@ -69,7 +72,20 @@ def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: Histo
         *_times(trainings),
     ]
     why = f"The run was made in Python with its own {' and '.join(own)}, so no command repeats it."
-    return Origin(tuple(told), None if own else command_of(record), why, tuple(rows), record)
+    return Origin(tuple(told), None if own else command_of(record), why, tuple(rows), record, until)
+
+
+def rows_of(values: Values, record: Mapping[str, Any] | None) -> list[int] | None:
+    """How many rows each client of the values trained on; None where the record of the run does not say.
+
+    >>> rows_of(Values([1.0], ["b"], "exact", 2, clients=[1]), {"scenario": {"rows": [20, 30]}})
+    [30]
+    """
+    known = _part(record or {}, "scenario").get("rows")
+    numbers = known if isinstance(known, list) and all(type(rows) is int for rows in known) else []
+    places = range(values.n) if values.clients is None else values.clients
+    complete = values.clients is not None or len(numbers) == values.n
+    return [numbers[i] for i in places] if complete and max(places) < len(numbers) else None
 
 
 def _times(trainings: History | None) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,18 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["html", "markdown", "style_sheet"]
+__all__ = ["audit_text", "html", "markdown", "style_sheet"]
+
+
+def code_line(text: str) -> Markup:
+    """A line of code in Markdown, in which nothing is markup."""
+    from markupsafe import Markup
+
+    return Markup(f"    {one_line(text)}")
+
 
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    called, chance_text, change_text, coalition_text, convergence_note, count, fixed, general_lines, interval_text,
+    called, chance_text, change_text, coalition_text, code_line, convergence_note, count, fixed, general_lines, interval_text,
     one_line, plural, share_text, shortened, signed, strongest, zip,
 )  # fmt: skip
 
@@ -35,6 +44,14 @@ def html(template: str, facts: Facts, **more: Any) -> Markup:
 def markdown(template: str, facts: Facts, **more: Any) -> str:
     """A text in Markdown, in which nothing but the template itself is markup."""
     return _markdown().get_template(f"{template}.md.j2").render(facts=facts, **more)
+
+
+def audit_text(facts: Facts) -> str:
+    """The findings in Markdown as the audit writes them, their headings one level down and without its title."""
+    if isinstance(facts.audit, Absent):
+        return markdown_text(facts.audit.why)
+    inside = facts.audit.to_markdown().partition("\n\n")[2].rstrip()
+    return re.sub(r"^#", "##", inside, flags=re.MULTILINE)
 
 
 def style_sheet() -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -99,9 +100,16 @@ class Result:
         currency: str = "",
         rule: str | None = None,
         anyway: bool = False,
+        consortium: str | None = None,
+        period: str | None = None,
+        date: str | datetime.date | None = None,
+        operator: str | None = None,
     ) -> Path:
-        """Writes the report, one file that works offline; Markdown where the name ends in .md."""
-        from fedvalue.report import Terms, render
+        """Writes the report, one file that works offline; Markdown where the name ends in .md.
+
+        Its head says what the job has as `consortium`, `period`, `date` and `operator`, or what is given here.
+        """
+        from fedvalue.report import Cover, Terms, render
 
         content = render(
             self.values,
@@ -110,6 +118,7 @@ class Result:
             Terms(None if pot is None else str(pot), currency, rule, anyway),
             format or Path(path).suffix,
             self.job.budget,
+            Cover.of(consortium, period, date, operator),
         )
         with write_file(Path(path)) as file:
             file.write(content)
