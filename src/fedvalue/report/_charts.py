@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fedvalue.report._facts import Client, Facts
+from fedvalue.report._clients import Client
+from fedvalue.report._facts import Facts
 from fedvalue.report._scales import Scale, core_range, ticks
 from fedvalue.report._templates import html
 from fedvalue.report._trained import Absent, Growth

@@ -12,15 +12,19 @@ from fedvalue._text import count, one_line, plural, shortened
 from fedvalue.audit import Audit
 from fedvalue.outcome import UTILITY
 from fedvalue.payout import Payout, doubtful_orders
+from fedvalue.report._clients import Client
 from fedvalue.report._cover import Cover
+from fedvalue.report._incidents import Incident
 from fedvalue.report._intervals import PARTS
 from fedvalue.report._method import Method
 from fedvalue.report._origin import Origin
+from fedvalue.report._sensitivity import Sensitivity
+from fedvalue.report._statement import Statement
 from fedvalue.report._trained import Absent, Convergence, Growth, Synergy
 from fedvalue.report._words import NAME
 from fedvalue.values import Values
 
-__all__ = ["Client", "Facts", "Terms"]
+__all__ = ["Facts", "Terms"]
 
 _FORMAT = "fedvalue.report/1"
 _MOST_CORRELATIONS = 300  # clients: beyond, the correlations of their values alone are megabytes
@@ -45,27 +49,6 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Client:
-    """One client, by rank. None where there is no such number: `low`, `high` without an interval, `share` where
-    the values add up to nothing or less, `paid` where nobody is paid. `bands` are how far the interval reaches to either
-    side by its first part alone, by the first two, and by all three: coalitions, training, test.
-    """
-
-    index: int
-    rank: int
-    name: str
-    value: float
-    low: float | None
-    high: float | None
-    share: float | None
-    paid: str | None
-    paid_range: str | None
-    note: str
-    bands: tuple[tuple[str, float], ...] = ()
-    rows: int | None = None
-
-
-@dataclass(frozen=True)
 class Facts:
     """A whole report. `decimals` are those that values are shown with."""
 
@@ -85,6 +68,11 @@ class Facts:
     values: Values
     version: str
     cover: Cover
+    statements: tuple[Statement, ...]
+    sensitivity: Sensitivity | Absent
+    incidents: tuple[Incident, ...]
+    rules: tuple[tuple[str, str], ...]
+    agreement: str
 
     @property
     def title(self) -> str:

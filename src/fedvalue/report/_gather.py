@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,21 @@ from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import full_mask
 from fedvalue.errors import InputError
 from fedvalue.payout import Payout, payout
+from fedvalue.report._annex import rules_of
+from fedvalue.report._clients import clients_of
+from fedvalue.report._compared import without_each
 from fedvalue.report._cover import Cover, cover_of
-from fedvalue.report._facts import Client, Facts, Terms
-from fedvalue.report._intervals import bands_of, interval_note, without_error
+from fedvalue.report._facts import Facts, Terms
+from fedvalue.report._incidents import incidents_of
+from fedvalue.report._intervals import interval_note
 from fedvalue.report._method import cost_lines, method_of
 from fedvalue.report._origin import origin_of, rows_of
+from fedvalue.report._pot import pot_lines
+from fedvalue.report._sensitivity import sensitivity
+from fedvalue.report._statement import statements
 from fedvalue.report._trained import Absent, converge, grow, pair_up
 from fedvalue.report._verdict import Ends, verdict
-from fedvalue.report._words import decimals_of, ranked
+from fedvalue.report._words import decimals_of
 from fedvalue.store import History
 from fedvalue.values import Values
 
@@ -54,14 +60,16 @@ def gather(
     looked = trainings if isinstance(trainings, Absent) else _audit(values, trainings)
     paid = _payout(values, terms)
     ends = _ends(values, utilities)
+    clients = clients_of(values, paid, rows_of(values, record))
+    unit = "%" if terms.pot is None else terms.currency
     absent = trainings if isinstance(trainings, Absent) else None
     return Facts(
-        verdict=verdict(values, ends, looked),
-        clients=_clients(values, paid, rows_of(values, record)),
+        verdict=verdict(values, ends, looked, pot_lines(paid) if terms.pot is not None else ()),
+        clients=clients,
         decimals=decimals_of(values),
         interval_note=interval_note(values),
         payout=paid,
-        unit="%" if terms.pot is None else terms.currency,
+        unit=unit,
         growth=absent or grow(utilities),
         synergy=absent or pair_up(values.n, *_by_seed(values, trainings, utilities)),
         convergence=absent or converge(values, utilities),
@@ -72,6 +80,11 @@ def gather(
         values=values,
         version=__version__,
         cover=cover_of(cover, record),
+        statements=statements(values, clients, paid, without_each(values, trainings), looked, unit),
+        sensitivity=sensitivity(values, paid, trainings, anyway=terms.anyway),
+        incidents=incidents_of(values, record),
+        rules=rules_of(values, record, trainings, paid),
+        agreement=str((record or {}).get("agreement") or ""),
     )
 
 
@@ -134,43 +147,3 @@ def _ends(values: Values, utilities: Mapping[int, float]) -> Ends | None:
     if none is None or all_ is None:
         return None
     return Ends(values.sign * none, values.sign * all_)
-
-
-def _clients(values: Values, paid: Payout | Absent, rows: Sequence[int] | None) -> tuple[Client, ...]:
-    interval = None if without_error(values) else values.interval(0.95)
-    shares, bands = values.share, bands_of(values)
-    adds_up = values.mean.sum() > 0  # parts of a loss would look like merits
-    clients = []
-    for i, name in enumerate(values.names):
-        low, high = (None, None) if interval is None else (float(x) for x in interval[i])
-        known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
-        share = float(shares[i]) if adds_up and math.isfinite(shares[i]) else None
-        bounds = (low, high) if known else (None, None)
-        amount, within, note = _paid(paid, i)
-        parts = bands[i] if known else ()
-        clients.append(
-            Client(
-                i,
-                0,
-                name,
-                float(values.mean[i]),
-                *bounds,
-                share,
-                amount,
-                within,
-                note,
-                parts,
-                rows[i] if rows else None,
-            )
-        )
-    return tuple(replace(clients[i], rank=rank) for rank, i in enumerate(ranked(values), 1))
-
-
-def _paid(paid: Payout | Absent, i: int) -> tuple[str | None, str | None, str]:
-    if isinstance(paid, Absent):
-        return None, None, ""
-    line = paid.lines[i]
-    within = None
-    if line.low is not None and line.high is not None and line.low < line.high:
-        within = f"{paid.text(line.low)} – {paid.text(line.high)}"
-    return paid.text(line.amount), within, line.note

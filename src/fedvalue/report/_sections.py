@@ -39,12 +39,18 @@ def _of(
 
 SECTIONS = (
     _of("clients", "Who gets what", ranking),
+    _of("statements", "A statement for each client"),
+    _of("sensitivity", "What the amounts depend on"),
+    _of("incidents", "Incidents"),
     Section("audit", "Audit", partial(html, "audit"), audit_text),
     _of("growth", "How utility grows with more clients", growth),
     _of("pairs", "Which clients complement or replace each other", pairs),
+    _of("rules", "The rules that were run", annex=True),
     _of("method", "Method, guarantee and limits", annex=True),
     _of("convergence", "How the values settled", convergence, annex=True),
     _of("cost", "Cost", annex=True),
     _of("origin", "How to check and repeat this", annex=True),
+    _of("terms", "Words of this report", annex=True),
+    _of("signatures", "Signatures", annex=True),
 )
 """What the report consists of, in its order. A further part is a function of the facts, or a template, and a line here."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedvalue._text import count, markdown_text, one_line, plural, shortened
 from fedvalue.audit import chance_text, change_text, coalition_text, general_lines
+from fedvalue.report._annex import TERMS
 from fedvalue.report._facts import Facts
+from fedvalue.report._incidents import incidents_note
 from fedvalue.report._method import convergence_note
 from fedvalue.report._trained import Absent, strongest
 from fedvalue.report._words import called, fixed, interval_text, share_text, signed
@@ -28,9 +30,10 @@ def code_line(text: str) -> Markup:
     return Markup(f"    {one_line(text)}")
 
 
+_STATEMENTS, _SIGNERS = 12, 40  # statements that are open to see, clients with a line to sign on
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     called, chance_text, change_text, coalition_text, code_line, convergence_note, count, fixed, general_lines, interval_text,
-    one_line, plural, share_text, shortened, signed, strongest, zip,
+    incidents_note, one_line, plural, share_text, shortened, signed, strongest, zip,
 )  # fmt: skip
 
 
@@ -98,5 +101,6 @@ def _environment(finalize: Callable[[Any], Any]) -> Environment:
         undefined=StrictUndefined,
     )
     environment.globals |= {function.__name__: function for function in _FUNCTIONS}
+    environment.globals |= {"TERMS": TERMS, "shown": _STATEMENTS, "signers": _SIGNERS}
     environment.tests["absent"] = lambda part: isinstance(part, Absent)
     return environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,17 @@ from fedvalue.audit import Audit
 from fedvalue.outcome import UTILITY
 from fedvalue.report._intervals import without_error
 from fedvalue.report._trained import Absent
-from fedvalue.report._words import MOST_NAMED, NAME, called, decimals_of, fixed, named, ranked, signed
+from fedvalue.report._words import (
+    MOST_NAMED,
+    NAME,
+    called,
+    decimals_of,
+    fixed,
+    named,
+    ranked,
+    signed,
+    unbracketed,
+)
 from fedvalue.values import Values
 
 __all__ = ["Ends", "verdict"]
@@ -31,11 +42,13 @@ class Ends:
     all: float
 
 
-def verdict(values: Values, ends: Ends | None, audit: Audit | Absent) -> tuple[str, ...]:
+def verdict(
+    values: Values, ends: Ends | None, audit: Audit | Absent, money: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Who is worth what, who has no value, how sure that is, and what to look at."""
     missing = [_missing(values)] if values.absent else []
     warning = [one_line(values.warning)] if values.warning else []
-    return *warning, _worth(values, ends), *missing, _certainty(values, audit), _attention(audit)
+    return *warning, *money, _worth(values, ends), *missing, _certainty(values, audit), _attention(audit)
 
 
 def _worth(values: Values, ends: Ends | None) -> str:
@@ -56,21 +69,12 @@ def _worth(values: Values, ends: Ends | None) -> str:
         )
     if ends is None:
         return said if values.n == 1 else f"Of the {values.n:,} clients, {said}"
-    start = "no clients" if values.metric == UTILITY else _unbracketed(values.empty_label)
+    start = "no clients" if values.metric == UTILITY else unbracketed(values.empty_label)
     who = "the one client" if values.n == 1 else f"all {values.n:,} clients"
     return (
         f"With {who}, the {shortened(values.metric, NAME)} goes from {fixed(ends.none, decimals)} ({start}) to "
         f"{fixed(ends.all, decimals)}; {said}"
     )
-
-
-def _unbracketed(text: str) -> str:
-    """A text that goes into brackets.
-
-    >>> _unbracketed("untrained model (mean of 64)")
-    'untrained model, mean of 64'
-    """
-    return text.replace(" (", ", ").replace(")", "")
 
 
 def _missing(values: Values) -> str:

@@ -12,7 +12,7 @@ from fedvalue._text import one_line, shortened
 from fedvalue.values import Values
 
 if TYPE_CHECKING:
-    from fedvalue.report._facts import Client
+    from fedvalue.report._clients import Client
 
 __all__ = [
     "MOST_NAMED",
@@ -25,6 +25,7 @@ __all__ = [
     "ranked",
     "share_text",
     "signed",
+    "unbracketed",
 ]
 
 NAME = 48  # letters of a name; the raw values have it in full
@@ -88,3 +89,12 @@ def named(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{', '.join(shown)} and {len(names) - MOST_NAMED} more"
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def unbracketed(text: str) -> str:
+    """A text that goes into brackets.
+
+    >>> unbracketed("untrained model (mean of 64)")
+    'untrained model, mean of 64'
+    """
+    return text.replace(" (", ", ").replace(")", "")

@@ -149,6 +149,7 @@ class Result:
         utilities: dict[int, list[float]] = {}
         prints: dict[int, tuple[Hashable, ...]] = {}
         seeds: dict[int, list[int]] = {}
+        shared = set(next(iter(self.outcomes.values())).metrics) if self.outcomes else set()
         game = self.job.prepared.game
         numbers = None if self.values.seeds > 1 else range(game.replicates)  # of one seed, others say nothing
         for (mask, seed), outcome in sorted(self.outcomes.items(), key=lambda item: item[0][1]):
@@ -157,9 +158,15 @@ class Result:
             utilities.setdefault(mask, []).append(game.utility(outcome))
             prints[mask] = (*prints.get(mask, ()), tuple(sorted(outcome.metrics.items())))
             seeds.setdefault(mask, []).append(seed)
+            shared &= outcome.metrics.keys()
         by = dict.fromkeys(" on ".join(filter(None, (o.backend, o.device))) for o in self.outcomes.values())
         seconds = sum(outcome.seconds for outcome in self.outcomes.values())
-        return History(utilities, prints, seconds, tuple(by), "", "", seeds)
+        untrained = self.outcomes[0, 0].metrics if (0, 0) in self.outcomes else {}
+        without_data = frozenset(mask for mask in utilities if mask and game.is_empty(mask))
+        measured = tuple(sorted(shared))
+        return History(
+            utilities, prints, seconds, tuple(by), "", "", seeds, measured, untrained, without_data
+        )
 
     def _keep(self, path: Path) -> None:
         game = self.job.prepared.game
