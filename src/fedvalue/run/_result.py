@@ -14,6 +14,7 @@ from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
+from fedvalue.run._adopt import enter_game
 from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
@@ -171,7 +172,7 @@ class Result:
     def _keep(self, path: Path) -> None:
         game = self.job.prepared.game
         with UtilityStore(path) as store:
-            store.register(game.id, game.n, {"names": list(game.names)})
+            enter_game(store, game)
             for seed, masks in by_seed(self.outcomes).items():
                 store.append(game.id, [(mask, self.outcomes[mask, seed]) for mask in masks], seed)
 
