@@ -88,9 +88,7 @@ def _table(payout: Payout) -> Table:
             "± 95%": "–" if line.half_width is None else f"{line.half_width:.4f}",
             "share": f"{line.share:.1%}",
             f"payout{unit}": payout.text(line.amount),
-            "range\n95%": ""
-            if line.low is None or line.high is None
-            else f"{payout.text(line.low)} – {payout.text(line.high)}",
+            "range\n95%": payout.range(line),
             "note": line.note,
         }
         table.add_row(Text(one_line(line.name)), *(cells[key] for key in (*numbers, *notes)))

@@ -69,6 +69,14 @@ class Payout:
         exponent = self.step.as_tuple().exponent
         return f"{amount:,.{max(0, -exponent if isinstance(exponent, int) else 0)}f}"
 
+    def range(self, line: Line) -> str:
+        """Where an amount lies with 95%, for people; a dash where that is not known."""
+        return (
+            "–"
+            if line.low is None or line.high is None
+            else f"{self.text(line.low)} – {self.text(line.high)}"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Amounts are texts: a number would be a float to most readers."""
         return {
@@ -88,13 +96,28 @@ class Payout:
 
     def __str__(self) -> str:
         """A plain table of the amounts, and the policy."""
-        rows = [
-            [x.name, f"{x.value:+.4f}", f"{x.share:.1%}", self.text(x.amount), x.note] for x in self.lines
+        ranges = any(x.low is not None for x in self.lines)
+        head = [
+            "client",
+            "value",
+            "share",
+            f"payout {self.currency}".rstrip(),
+            *(["range 95%"] if ranges else []),
+            "",
         ]
-        total = ["total", "", "", self.text(self.pot), ""]
-        table = plain_table(
-            ["client", "value", "share", f"payout {self.currency}".rstrip(), ""], [*rows, total]
-        )
+        rows = [
+            [
+                x.name,
+                f"{x.value:+.4f}",
+                f"{x.share:.1%}",
+                self.text(x.amount),
+                *([self.range(x)] if ranges else []),
+                x.note,
+            ]
+            for x in self.lines
+        ]
+        total = ["total", "", "", self.text(self.pot), *([""] if ranges else []), ""]
+        table = plain_table(head, [*rows, total])
         return "\n".join([table, *self.policy, one_line(self.stability.statement)])
 
     def to_csv(self) -> str:

@@ -64,18 +64,13 @@ def as_markdown(payout: Payout) -> str:
 
 def _row(payout: Payout, i: int, ranges: bool) -> list[str]:
     line = payout.lines[i]
-    within = (
-        "–"
-        if line.low is None or line.high is None
-        else f"{payout.text(line.low)} – {payout.text(line.high)}"
-    )
     return [
         markdown_text(line.name),
         f"{line.value:+.4g}",
         "–" if line.half_width is None else f"{line.half_width:.2g}",
         f"{line.share:.2%}",
         payout.text(line.amount),
-        *([within] if ranges else []),
+        *([payout.range(line)] if ranges else []),
         line.note,
     ]
 

@@ -168,6 +168,6 @@ def _plain(part: Payout | Audit | Absent) -> dict[str, Any]:
     if isinstance(part, Absent):
         return asdict(part)
     plain = part.to_dict()
-    for finding in plain.get("findings", ()):
+    for finding in (*plain.get("findings", ()), *plain.get("below_zero", ())):
         finding.pop("evidence", None)
     return plain
