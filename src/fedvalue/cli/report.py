@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedvalue.cli._console import busy, say
-from fedvalue.cli._options import AnywayOption, CurrencyOption, RunArgument, StoreOption, complete
+from fedvalue.cli._options import (
+    AbsentOption,
+    AnywayOption,
+    CurrencyOption,
+    RunArgument,
+    StoreOption,
+    complete,
+)
 from fedvalue.cli._targets import check_targets, write_result
 from fedvalue.errors import InputError
 
@@ -47,6 +54,7 @@ def report(
             autocompletion=complete("rule"), help="Payout rule, as in `fedvalue payout`. [default: floor]"
         ),
     ] = None,
+    absent: AbsentOption = "excluded",
     anyway: AnywayOption = False,
     store: StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")] = False,
@@ -75,7 +83,7 @@ def report(
             record = None  # of another run: its command would give other values
         budget = (record or {}).get("budget")
         history = _history(values, run, store)
-        content = render(values, history, record, Terms(pot, currency, rule, anyway), kind, budget)
+        content = render(values, history, record, Terms(pot, currency, rule, anyway, absent), kind, budget)
         write_result(content.decode(), target)
     if not quiet and target != "-":
         say(f"Written to {target}.")

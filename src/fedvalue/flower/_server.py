@@ -17,7 +17,7 @@ from fedvalue.flower._blocks import why_unknown
 from fedvalue.flower._registered import read_roster
 from fedvalue.flower._reports import remote_scenario
 from fedvalue.flower._roster import Roster
-from fedvalue.flower._settings import ERROR_FILE, Settings
+from fedvalue.flower._settings import ERROR_FILE, Settings, quorum_of
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._valuation import Valuation
 from fedvalue.games import FederatedGame
@@ -93,7 +93,13 @@ def value_federation(
     registered = read_roster(settings.roster) if settings.roster else ()
     clients = settings.clients or len(registered)
     roster = Roster.gather(
-        grid, clients, settings.patience, kind, lambda incident: log(INFO, incident), registered
+        grid,
+        clients,
+        settings.patience,
+        kind,
+        lambda incident: log(INFO, incident),
+        registered,
+        quorum_of(settings.quorum, clients),
     )
     test = task.test if settings.evaluate == "server" else None
     scenario = remote_scenario(roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts)

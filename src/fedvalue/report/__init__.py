@@ -17,6 +17,7 @@ from fedvalue._checks import as_path, checked_call, expect
 from fedvalue._files import write_file
 from fedvalue.errors import InputError
 from fedvalue.estimators import guarantee_lines
+from fedvalue.payout import AbsentRule
 from fedvalue.report._facts import Facts, Terms, gather
 from fedvalue.report._markdown import as_markdown
 from fedvalue.report._page import as_html
@@ -41,12 +42,13 @@ def report(
     currency: str = "",
     rule: str | None = None,
     anyway: bool = False,
+    absent: str | AbsentRule = "excluded",
     format: str | None = None,
 ) -> Path:
     """Writes a report of values: one file that works offline; Markdown where its name ends in .md.
 
     With the `store` that the values were made with, it also shows what the trainings tell. A `pot` is shared out
-    by a `rule`, `anyway` or only if something was learned (see `payout`); without one, payouts are in percent.
+    by a `rule`, `anyway` or only if something was learned, with a rule for `absent` clients (see `payout`); without one, payouts are in percent.
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
     path = as_path("The path of a report", path)
@@ -56,7 +58,7 @@ def report(
     elif store is not None:
         with UtilityStore(store, create=False) as opened:
             history = read_history(opened, values)
-    terms = Terms(None if pot is None else str(pot), currency, rule, anyway)
+    terms = Terms(None if pot is None else str(pot), currency, rule, anyway, absent)
     content = render(values, history, None, terms, format or path.suffix)
     with write_file(path) as file:
         file.write(content)

@@ -16,7 +16,7 @@ from fedvalue._version import __version__
 from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import full_mask
 from fedvalue.errors import InputError
-from fedvalue.payout import Payout, doubtful_orders, payout
+from fedvalue.payout import AbsentRule, Payout, doubtful_orders, payout
 from fedvalue.report._origin import Origin, origin_of
 from fedvalue.report._trained import (
     Absent,
@@ -54,18 +54,19 @@ _DEFAULT_RULE = "floor"
 class Terms:
     """What is paid out and how. Without a pot, the payout is in percent of whatever the pot will be.
 
-    `anyway`: also by values of a model that has learnt nothing.
+    `anyway`: also by values of a model that has learnt nothing. `absent` is the rule for absent clients.
     """
 
     pot: str | None = None
     currency: str = ""
     rule: str | None = None
     anyway: bool = False
+    absent: str | AbsentRule = "excluded"
 
     @property
     def chosen(self) -> bool:
         """Whether somebody asked for a payout, who must hear of it when it is impossible."""
-        return self.pot is not None or self.rule is not None
+        return self.pot is not None or self.rule is not None or self.absent != "excluded"
 
 
 @dataclass(frozen=True)
@@ -248,8 +249,10 @@ def _payout(values: Values, terms: Terms) -> Payout | Absent:
     rule = terms.rule or _DEFAULT_RULE
     try:
         if terms.pot is None:
-            return payout(values, 100, rule, currency="%", anyway=terms.anyway)
-        return payout(values, terms.pot, rule, currency=terms.currency, anyway=terms.anyway)
+            return payout(values, 100, rule, currency="%", absent=terms.absent, anyway=terms.anyway)
+        return payout(
+            values, terms.pot, rule, currency=terms.currency, absent=terms.absent, anyway=terms.anyway
+        )
     except InputError as error:
         if terms.chosen:
             raise
