@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from flwr.common import log
+from flwr.common import log as flower_log
 from numpy.typing import NDArray
 
 from fedvalue._checks import whole
+from fedvalue._text import plural
 from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.flower._arrays import Arrays, finite_rows, rows_of
 from fedvalue.flower._evaluation import ModelsAtNodes
@@ -27,6 +28,7 @@ from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Models
 from fedvalue.flower._registered import Directory, RegisteredClient, read_roster
 from fedvalue.flower._reports import ClientReport, remote_scenario
+from fedvalue.flower._results import left_in
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._session import FlowerSession, Key
 from fedvalue.flower._settings import quorum_of
@@ -95,6 +97,13 @@ def value_foreign(
             f"empty={empty!r} needs to know the classes, which an app of one's own does not tell. Choose initial, which is "
             "the model to start from, or a number."
         )
+    whole("quorum", quorum, 0, clients)
+    told = {"clients": clients, "rounds": rounds, "config": dict(config or {}), "quorum": quorum, "key": key}
+    told |= {
+        "share_all_models": share_all_models,
+        "roster": None if roster is None else str(roster),
+        **options,
+    }
     valuation = Valuation(
         method=method,
         budget=budget,
@@ -103,19 +112,26 @@ def value_foreign(
         evaluated_at="nodes" if evaluate is None else "server",
         store=Path(out) / STORE_FILE,
         out=Path(out),
+        settings={name: given for name, given in told.items() if not callable(given)},
     )
     arrays = {name: _array(given) for name, given in initial.items()}
     measure = None if evaluate is None else _of_arrays(evaluate, rounds)
     app = ForeignApp(arrays, key, dict(config or {}), measure, metrics)
-    registered = read_roster(Path(roster)) if roster else ()
-    whole("quorum", quorum, 0, clients)
-    least = quorum_of(quorum, clients)
-    options = {"log": lambda text: log(INFO, text), "registered": registered, "quorum": least, **options}
-    trainer = ForeignTrainer(grid, app, clients, **options)
-    game = FederatedGame(
-        trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer, empty=empty
-    )
-    return valuation.run(game, trainer.roster)
+    incidents: list[str] = []
+
+    def note(incident: str) -> None:
+        flower_log(INFO, incident)
+        incidents.append(incident)
+
+    with left_in(Path(out), valuation.settings, incidents):
+        registered = read_roster(Path(roster)) if roster else ()
+        least = quorum_of(quorum, clients)
+        options = {"log": note, "registered": registered, "quorum": least, **options}
+        trainer = ForeignTrainer(grid, app, clients, **options)
+        game = FederatedGame(
+            trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer, empty=empty
+        )
+        return valuation.run(game, trainer.roster)
 
 
 def _of_arrays(evaluate: Evaluate | FlowerEvaluate, rounds: int) -> Evaluate:
@@ -237,6 +253,7 @@ class ForeignTrainer(FlowerTrainer):
         if len(connected) < clients:
             roster.begin_without([directory.place(node) for node in names], clients, patience, {})
         super().__init__(grid, roster, **options)
+        self.stage = lambda text: flower_log(INFO, text)
         self.app = app
         self.packing = Models(app.config)
         self.measure: ModelsAtNodes | None = None
@@ -253,6 +270,7 @@ class ForeignTrainer(FlowerTrainer):
         Who does not is absent. Returns what was trained.
         """
         probe, roster = self._foreign_session(None), self.roster
+        self.stage(f"round 1: {plural(len(roster.nodes), 'client')} train, and say how much data they have")
         trained = finite_rows(first_round(probe, [(client, 0) for client in range(len(roster.nodes))]))
         there = np.flatnonzero(trained).tolist()
         lost = {client: failure.reason for client, failure in probe.nodes.lost.items()}

@@ -107,6 +107,13 @@ class Settings:
         except TypeError as error:
             raise InputError(f"A setting has the wrong kind of value: {error}.") from error
 
+    def plain(self) -> dict[str, Any]:
+        """All of them as plain data, by their names in the app."""
+        rules = {rule.name: getattr(self.training, rule.name) for rule in fields(self.training)}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
+        paths = {name: value.as_posix() for name, value in own.items() if isinstance(value, Path)}
+        return {name.replace("_", "-"): value for name, value in {**own, **paths, **rules}.items()}
+
     @property
     def options(self) -> dict[str, Any]:
         """What the method is told of seeds and noise, if anything."""

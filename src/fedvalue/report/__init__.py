@@ -20,12 +20,24 @@ from fedvalue.estimators import guarantee_lines
 from fedvalue.payout import AbsentRule
 from fedvalue.report._facts import Facts, Terms, gather
 from fedvalue.report._markdown import as_markdown
+from fedvalue.report._origin import FEDERATION
 from fedvalue.report._page import as_html
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
 
-__all__ = ["FORMATS", "Absent", "Facts", "Terms", "as_html", "as_markdown", "gather", "render", "report"]
+__all__ = [
+    "FEDERATION",
+    "FORMATS",
+    "Absent",
+    "Facts",
+    "Terms",
+    "as_html",
+    "as_markdown",
+    "gather",
+    "render",
+    "report",
+]
 
 FORMATS: dict[str, Callable[[Facts], str]] = {"html": as_html, "md": as_markdown}
 """What a report can be written as."""

@@ -15,9 +15,11 @@ from fedvalue.scenarios import SCENARIOS
 from fedvalue.store import History
 from fedvalue.values import Values
 
-__all__ = ["Origin", "command_of", "origin_of"]
+__all__ = ["FEDERATION", "Origin", "command_of", "origin_of"]
 
 _FORMAT = "fedvalue.run/1"
+FEDERATION = "fedvalue.flower/1"
+"""The format of the record that a valuation in a Flower federation leaves."""
 _UNNAMED = "its own"  # the partition of a scenario that was made in Python
 
 
@@ -49,6 +51,8 @@ def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: Histo
     if values.known_before:
         needed = f"{plural(values.known_before, 'coalition')}; without them, the same run gives other values"
         rows.append(("Also used from the store", needed))
+    if record is not None and record.get("format") == FEDERATION:
+        return _of_federation(record, [*rows, *_times(trainings)])
     if record is None or record.get("format") != _FORMAT:
         why = "There is no record of the run beside these values, so the command is not known."
         return Origin((), None, why, (*rows, *_times(trainings)), None)
@@ -70,6 +74,27 @@ def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: Histo
     ]
     why = f"The run was made in Python with its own {' and '.join(own)}, so no command repeats it."
     return Origin(tuple(told), None if own else command_of(record), why, tuple(rows), record)
+
+
+def _of_federation(record: Mapping[str, Any], rows: list[tuple[str, str]]) -> Origin:
+    """Who took part with how many rows, how the run was set, and what happened in it."""
+    scenario, settings = _part(record, "scenario"), _part(record, "settings")
+    clients = zip(scenario.get("clients", ()), scenario.get("rows", ()), strict=False)
+    versions = [f"{name} {version}" for name, version in _part(record, "versions").items()]
+    told = [f"{name} {_text(value)}" for name, value in settings.items() if value not in (None, "")]
+    rows += [
+        ("Rows of the clients", ", ".join(f"{name} {count}" for name, count in clients)),
+        ("Fingerprint of the data", str(scenario.get("fingerprint", "not recorded"))),
+        ("Models measured by", str(record.get("evaluated_at", "not recorded"))),
+        ("Settings", ", ".join(told) or "not recorded"),
+        ("Versions", ", ".join(versions) or "not recorded"),
+        ("Began and ended", f"{record.get('began', 'not recorded')}, {record.get('ended', 'not recorded')}"),
+        ("Messages", f"{record.get('messages', '?')} in {record.get('message_rounds', '?')} message rounds"),
+    ]
+    rows += [("Incident", str(incident)) for incident in record.get("incidents", ())]
+    why = "The values were made in a Flower federation: its nodes have the data. The settings below make the same run again."
+    kept = {key: part for key, part in record.items() if key != "store"}
+    return Origin(("a Flower federation",), None, why, tuple(rows), kept)
 
 
 def _times(trainings: History | None) -> list[tuple[str, str]]:
