@@ -12,6 +12,7 @@ from fedvalue.run._folder import (
     VALUES_FILE,
     find_history,
     find_store,
+    keep_earlier,
     read_record,
     read_values,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "find_history",
     "find_store",
     "heading",
+    "keep_earlier",
     "methods",
     "read_record",
     "read_values",
