@@ -81,7 +81,7 @@ class Valuation:
     def _leave(self, game: FederatedGame, values: Values, store: UtilityStore) -> None:
         """New results take the place of earlier ones, the values last: whoever waits for them finds all."""
         try:
-            write_json(self.out / RECORD_FILE, self._record(game))
+            write_json(self.out / RECORD_FILE, sealed(self._record(game)))
             report(values, self.out / REPORT_FILE, store=store)
         except Exception as error:  # what goes with the values must not cost them
             log(WARNING, "There is no report: %s", error)
@@ -108,6 +108,11 @@ class Valuation:
             },
             "learner": dict(game.learner.identity()),
             "training": asdict(game.training),
+            "game": {
+                "seeds": game.seeds,
+                "idle": list(game.idle),
+                "alike": [list(group) for group in game.alike],
+            },
             "backend": "flower",
             "versions": {"fedvalue": __version__, "python": python_version(), "flwr": version("flwr")},
             "store": Path(os.path.relpath(self.store, self.out)).as_posix(),

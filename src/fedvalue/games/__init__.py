@@ -26,6 +26,7 @@ from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import Reading, completed, lacking
 from fedvalue.games._recognised import refuse_changed, refuse_unrecognised
+from fedvalue.games._recorded import RecordedGame
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
 from fedvalue.games._table_file import read_table
@@ -45,6 +46,7 @@ __all__ = [
     "Reading",
     "Random",
     "Recognised",
+    "RecordedGame",
     "Reseeded",
     "RestrictedGame",
     "Sharing",

@@ -58,6 +58,7 @@ class Payout:
     method: str
     guarantee: str
     game_id: str
+    agreement: str = ""
 
     def text(self, amount: Decimal) -> str:
         """An amount for people: thousands apart, as many decimals as the step has.
@@ -71,7 +72,7 @@ class Payout:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Amounts are texts: a number would be a float to most readers."""
-        return {
+        plain = {
             "format": _FORMAT,
             "pot": str(self.pot),
             "currency": self.currency,
@@ -85,6 +86,7 @@ class Payout:
             "lines": [_plain(line) for line in self.lines],
             "stability": self.stability.to_dict(),
         }
+        return plain | ({"agreement": self.agreement} if self.agreement else {})
 
     def __str__(self) -> str:
         """A plain table of the amounts, and the policy."""
@@ -147,7 +149,7 @@ def payout(
         *policy(chosen, exact_pot, exact_step, currency, least),
         *_counted_from(values),
     )
-    origin = (values.method, values.guarantee, values.game_id)
+    origin = (values.method, values.guarantee, values.game_id, values.agreement)
     return Payout(lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin)
 
 

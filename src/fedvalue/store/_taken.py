@@ -33,7 +33,9 @@ def chain_what_came(db: sqlite3.Connection) -> None:
 
 def sign_what_came(db: sqlite3.Connection) -> None:
     """Rows and entries without a checksum get one. Nobody can tell whether they were altered before."""
-    tables = [("outcomes", COLUMNS, ("game_id", "mask", "replicate"))]
+    tables: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
+        ("outcomes", COLUMNS, ("game_id", "mask", "replicate"))
+    ]
     if table_exists(db):
         tables.append((TABLE, AddedMetric._fields, ("game_id", "replicate", "mask", "name")))
     for table, columns, key in tables:
