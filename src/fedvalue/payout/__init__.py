@@ -78,6 +78,7 @@ class Payout:
     absent: tuple[AbsentClient, ...] = ()
     held: Decimal = Decimal(0)
     absent_rule: str = "excluded"
+    agreement: str = ""
 
     def text(self, amount: Decimal) -> str:
         """An amount for people: thousands apart, as many decimals as the step has.
@@ -99,7 +100,7 @@ class Payout:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Amounts are texts: a number would be a float to most readers."""
-        return {
+        plain = {
             "format": _FORMAT,
             "pot": str(self.pot),
             "currency": self.currency,
@@ -119,6 +120,7 @@ class Payout:
             "held": str(self.held),
             "stability": self.stability.to_dict(),
         }
+        return plain | ({"agreement": self.agreement} if self.agreement else {})
 
     def __str__(self) -> str:
         """A plain table of the amounts, and the policy."""
@@ -212,7 +214,9 @@ def payout(
     )
     origin = (values.method, values.guarantee, values.game_id)
     left = aside.clients, aside.held, of_absent.text
-    return Payout(lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin, *left)
+    return Payout(
+        lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin, *left, values.agreement
+    )
 
 
 def _counted_from(values: Values) -> list[str]:

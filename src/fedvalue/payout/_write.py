@@ -68,7 +68,8 @@ def as_markdown(payout: Payout) -> str:
         "## How firm the amounts are",
         "\n".join(f"- {sentence}" for sentence in firm),
         f"Values by the method {markdown_text(payout.method)}"
-        + (f", game {markdown_text(payout.game_id)}." if payout.game_id else "."),
+        + (f", game {markdown_text(payout.game_id)}." if payout.game_id else ".")
+        + (f" Agreement {markdown_text(payout.agreement)}." if payout.agreement else ""),
     ]
     return "\n\n".join(parts) + "\n"
 

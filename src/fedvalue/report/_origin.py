@@ -49,6 +49,11 @@ def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: Histo
     until = "" if trainings is None else trainings.last
     rows = [("Game", values.game_id or "not named"), ("Method", values.method)]
     rows += [("Seed", str(values.seed))] if values.seed is not None else []
+    rows += [("Agreement", values.agreement)] if values.agreement else []
+    if values.chain is not None:
+        rows.append(
+            ("Chain of the store", f"{plural(values.chain.rows, 'row')}, the last {values.chain.link}")
+        )
     counted = "training" if values.seeds > 1 or values.luck_trainings else "coalition"
     rows += [("Budget", plural(values.budget, counted))] if values.budget is not None else []
     if values.known_before:
