@@ -137,6 +137,7 @@ def test_accepted_rows_take_the_place_of_the_old_ones(
     assert "10 rows were computed from utilities; they are equal to those of" in again.stdout
     record = json.loads((tmp_path / "again" / "example1-smoke" / "manifest.json").read_text(encoding="utf-8"))
     assert [step["rows_changed"] for step in record["recomputed"]] == [{row["label"]: 1}, {}]
+    assert all(step["finished"] and step["seconds"] > 0 for step in record["recomputed"])
     assert all(
         step["command"].endswith("--from-utilities RESULTS --accept-changes") for step in record["recomputed"]
     )

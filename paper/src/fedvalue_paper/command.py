@@ -227,6 +227,7 @@ def _recompute(
     from fedvalue_paper.output import Notes, begin, publish_again
     from fedvalue_paper.recompute import recompute, source_of
 
+    began = time.perf_counter()
     source = source_of(experiment, path, _folder_name(experiment))
     if source.folder.resolve() == folder.resolve():
         raise InputError(f"{folder} is what it would be compared with. Choose another folder with --out.")
@@ -238,7 +239,7 @@ def _recompute(
     with _watching(_folder_name(experiment), work_of(experiment), quiet) as watch:
         found = recompute(experiment, source, folder, watch, accept_changes=accept_changes)
         watch.stage("table and figures")
-        published = publish_again(experiment, found, source, folder, notes)
+        published = publish_again(experiment, found, source, folder, notes, time.perf_counter() - began)
     if not quiet:
         say(_summary(_folder_name(experiment), found, source.folder))
     return published

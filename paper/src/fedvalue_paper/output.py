@@ -89,7 +89,7 @@ def publish(
 
 
 def publish_again(
-    experiment: Experiment, found: Recomputed, source: Source, folder: Path, notes: Notes
+    experiment: Experiment, found: Recomputed, source: Source, folder: Path, notes: Notes, seconds: float
 ) -> Published:
     """The same from kept utilities, which are kept again: the folder can take the place of the one they come from.
 
@@ -100,6 +100,8 @@ def publish_again(
     before = written_manifest(source.folder)
     here = {
         **part_of_run(notes.device),
+        "seconds": round(seconds, 2),
+        "finished": True,
         "command": notes.command,
         "rows_computed": found.computed,
         "rows_taken_over": found.taken,
