@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import fedvalue as fv
-from fedvalue.run import find_store
 from fedvalue.cli import app
+from fedvalue.run import find_store
 
 SMALL: dict[str, Any] = {"clients": 4, "samples": 20, "rounds": 2, "epochs": 1}
 

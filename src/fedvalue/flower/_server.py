@@ -13,6 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedvalue.errors import InputError
 from fedvalue.flower._blocks import why_unknown
+from fedvalue.flower._checkpoint import Checkpoints, checkpoint_folder
 from fedvalue.flower._registered import read_roster
 from fedvalue.flower._reports import remote_scenario
 from fedvalue.flower._results import left_in
@@ -109,6 +110,8 @@ def value_federation(
     )
     test = task.test if settings.evaluate == "server" else None
     scenario = remote_scenario(roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts)
+    kept = checkpoint_folder(settings.store_path)
+    checkpoints = Checkpoints(kept, lambda text: log(INFO, text)) if settings.checkpoints else None
     trainer = FlowerTrainer(
         grid,
         roster,
@@ -116,6 +119,7 @@ def value_federation(
         deadline=settings.deadline,
         patience=settings.patience,
         message_bytes=int(settings.message_mb * (1 << 20)),
+        checkpoints=checkpoints,
     )
     game = FederatedGame(
         scenario,
@@ -138,4 +142,7 @@ def value_federation(
         settings=settings.plain(),
         unknown=None if test is not None else why_unknown(report.held_out for report in roster.reports),
     )
-    return valuation.run(game, roster)
+    values = valuation.run(game, roster)
+    if checkpoints is not None:
+        checkpoints.remove()
+    return values
