@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -311,9 +311,3 @@ class TestArrayFiles:
         (run.folder / f".{file.name}.123.part").write_bytes(b"half")
         run.remove()
         assert not run.folder.exists()
-
-
-@pytest.fixture(autouse=True)
-def _fewer_untrained_models(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """v(∅) is not what this is about, and takes most of the time."""
-    yield

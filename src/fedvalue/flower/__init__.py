@@ -13,6 +13,8 @@ _session, _trainer  a training session whose local trainings happen at the nodes
 _client             the app of a client: `client_app`, `add_to`
 _settings, _server  the app of the server: `server_app`, `value_federation`
 _foreign, _foreign_nodes  apps that know nothing of fedvalue: `value_foreign`; which node is which client there
+_array_file, _checkpoint  what is under way, kept on disk after every round
+_plan               the dry run: who is there, and what a valuation would take
 _valuation          what both have in common: values of those who answer, results in a folder
 _app_files          the app that `fedvalue flower init` writes
 _results            what a run leaves in its folder, for whoever waits for it
@@ -34,10 +36,17 @@ if TYPE_CHECKING:
     from fedvalue.flower._client import Party, add_to, client_app
     from fedvalue.flower._demo import demo
     from fedvalue.flower._foreign import value_foreign
-    from fedvalue.flower._server import Task, server_app, value_federation
+    from fedvalue.flower._server import Task, plan_federation, server_app, value_federation
     from fedvalue.flower._settings import Settings
     from fedvalue.flower._trainer import FlowerTrainer
-    from fedvalue.flower.deployment import Deployment, deploy, register, renew, run_deployment
+    from fedvalue.flower.deployment import (
+        Deployment,
+        deploy,
+        plan_deployment,
+        register,
+        renew,
+        run_deployment,
+    )
 
 __all__ = [
     "Deployment",
@@ -49,6 +58,8 @@ __all__ = [
     "client_app",
     "demo",
     "deploy",
+    "plan_deployment",
+    "plan_federation",
     "register",
     "renew",
     "run_deployment",
@@ -63,10 +74,10 @@ _WHERE = {
     "_client": ("Party", "add_to", "client_app"),
     "_demo": ("demo",),
     "_foreign": ("value_foreign",),
-    "_server": ("Task", "server_app", "value_federation"),
+    "_server": ("Task", "plan_federation", "server_app", "value_federation"),
     "_settings": ("Settings",),
     "_trainer": ("FlowerTrainer",),
-    "deployment": ("Deployment", "deploy", "register", "renew", "run_deployment"),
+    "deployment": ("Deployment", "deploy", "plan_deployment", "register", "renew", "run_deployment"),
 }
 _WITHOUT_FLOWER = ("Settings", "write_app")
 
