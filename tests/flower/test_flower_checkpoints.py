@@ -127,6 +127,7 @@ class TestKilled:
         assert set(again) == {"3"}
         assert again["3"] < trained(undisturbed)["3"] / 2  # that of one wave
 
+    @pytest.mark.slow
     def test_gradient_methods_keep_every_round_of_the_recorded_training(self, tmp_path: Path) -> None:
         undisturbed, first, second = (FakeGrid(parties(digits(SIZES))) for _ in range(3))
         expected = valued(undisturbed, tmp_path / "whole", method="or")
@@ -146,7 +147,8 @@ class TestKilled:
 
 
 class TestForeign:
-    @pytest.mark.parametrize("t", first_fast([3, 1, 2], keep=1))
+    @pytest.mark.slow
+    @pytest.mark.parametrize("t", [1, 2, 3])
     def test_an_app_of_ones_own_goes_on_as_well(self, tmp_path: Path, t: int) -> None:
         with example_modules() as modules:
 
@@ -199,7 +201,7 @@ class TestUnusable:
             keep=2,
         ),
     )
-    @pytest.mark.parametrize("which", ["wave", "trained"])
+    @pytest.mark.parametrize("which", first_fast(["wave", "trained"]))
     def test_damaged_files_are_not_used(
         self, kept: Path, damage: Any, which: str, whole: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -226,12 +228,13 @@ class TestUnusable:
         assert len(list(kept.glob("*.rounds"))) == 2  # another run may want it
 
     def test_other_clients(self, kept: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        """The second has other rows; the file of the first training is even given the name of the other's."""
+        """With the same rules; one has other rows."""
         other = parties(digits((37, 21, 63)))
         expected = valued(FakeGrid(other), tmp_path / "other")
         assert valued(FakeGrid(other), kept.parent).mean.tolist() == expected.mean.tolist()
         assert "are not used" in caplog.text
 
+    @pytest.mark.slow
     def test_a_file_under_the_name_of_another_training(
         self, kept: Path, whole: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -244,6 +247,7 @@ class TestUnusable:
         assert caplog.text.count("is of another training. It is not used") == 2
         assert values.mean.tolist() == whole[0].mean.tolist()
 
+    @pytest.mark.slow
     def test_other_coalitions(self, kept: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         """Those that are asked for go on, the others are left."""
         values = valued(FakeGrid(parties(digits(SIZES))), kept.parent, method="loo")
@@ -256,6 +260,7 @@ class TestUnusable:
             valued(killed_in(FakeGrid(parties(digits(SIZES))), 3), tmp_path, checkpoints=False)
         assert not (tmp_path / "store.db.rounds").exists()
 
+    @pytest.mark.slow
     def test_a_disk_that_is_full_does_not_end_the_run(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, whole: Any
     ) -> None:

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,9 +99,3 @@ class Authority:
         federation.link_options = [*options, "--enable-supernode-auth"]
         federation.trust = ["--root-certificates", str(self.root)]
         federation.connection = f'root-certificates = "{self.root}"'
-
-
-def messages_by_round(log: str, run: str) -> Counter[int]:
-    """How many messages to train a node has received in a run, by round, as its log has them."""
-    found = re.findall(rf"\[RUN {run}, ROUND (\d+)\]\s*\n?.*?Receiving: train", log)
-    return Counter(map(int, found))
