@@ -23,9 +23,8 @@ from fedvalue.flower._processes import Federation
 from fedvalue.scenarios import load_scenario
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
-from flower_processes import IMPATIENT
-
 from flower_kills import VICTIMS, killed_and_continued
+from flower_processes import IMPATIENT
 
 ROUNDS = 4
 RULES = {"method": "exact-cc", "rounds": ROUNDS, "epochs": 2, "batch": 32, "rate": 0.01}

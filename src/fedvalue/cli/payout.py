@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedvalue._files import sealed
 from fedvalue._text import one_line
 from fedvalue.cli._console import say
 from fedvalue.cli._options import (
@@ -68,7 +69,7 @@ def payout(
     found = share_out(
         read_values(values), pot, rule, min_share, round_to, currency, absent=absent, anyway=anyway
     )
-    formats = ((json, found.to_dict()), (csv, found.to_csv()), (md, found.to_markdown()))
+    formats = ((json, sealed(found.to_dict())), (csv, found.to_csv()), (md, found.to_markdown()))
     written = {target: data for target, data in formats if target}
     for target, data in written.items():
         write_result(data, target)
@@ -98,9 +99,7 @@ def _table(payout: Payout) -> Table:
             "± 95%": "–" if line.half_width is None else f"{line.half_width:.4f}",
             "share": f"{line.share:.1%}",
             f"payout{unit}": payout.text(line.amount),
-            "range\n95%": ""
-            if line.low is None or line.high is None
-            else f"{payout.text(line.low)} – {payout.text(line.high)}",
+            "range\n95%": payout.range(line),
             "note": line.note,
         }
         table.add_row(Text(one_line(line.name)), *(cells[key] for key in (*numbers, *notes)))

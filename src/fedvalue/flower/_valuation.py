@@ -88,7 +88,7 @@ class Valuation:
     def _leave(self, values: Values, store: UtilityStore, record: Mapping[str, Any]) -> None:
         """Earlier results are kept elsewhere. The values come last: whoever waits for them finds all."""
         keep_earlier(self.out)
-        write_json(self.out / RECORD_FILE, record)
+        write_json(self.out / RECORD_FILE, sealed(record))
         try:
             content = render(values, read_history(store, values), record, budget=self.budget)
             with write_file(self.out / REPORT_FILE) as file:
@@ -121,6 +121,11 @@ class Valuation:
             },
             "learner": dict(game.learner.identity()),
             "training": asdict(game.training),
+            "game": {
+                "seeds": game.seeds,
+                "idle": list(game.idle),
+                "alike": [list(group) for group in game.alike],
+            },
             "backend": "flower",
             "settings": dict(self.settings),
             "absent": dict(values.absent),

@@ -78,6 +78,7 @@ class Payout:
     absent: tuple[AbsentClient, ...] = ()
     held: Decimal = Decimal(0)
     absent_rule: str = "excluded"
+    agreement: str = ""
 
     def text(self, amount: Decimal) -> str:
         """An amount for people: thousands apart, as many decimals as the step has.
@@ -89,9 +90,17 @@ class Payout:
         exponent = self.step.as_tuple().exponent
         return f"{amount:,.{max(0, -exponent if isinstance(exponent, int) else 0)}f}"
 
+    def range(self, line: Line) -> str:
+        """Where an amount lies with 95%, for people; a dash where that is not known."""
+        return (
+            "–"
+            if line.low is None or line.high is None
+            else f"{self.text(line.low)} – {self.text(line.high)}"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Amounts are texts: a number would be a float to most readers."""
-        return {
+        plain = {
             "format": _FORMAT,
             "pot": str(self.pot),
             "currency": self.currency,
@@ -111,18 +120,35 @@ class Payout:
             "held": str(self.held),
             "stability": self.stability.to_dict(),
         }
+        return plain | ({"agreement": self.agreement} if self.agreement else {})
 
     def __str__(self) -> str:
         """A plain table of the amounts, and the policy."""
-        rows = [
-            [x.name, f"{x.value:+.4f}", f"{x.share:.1%}", self.text(x.amount), x.note] for x in self.lines
+        ranges = any(x.low is not None for x in self.lines)
+        head = [
+            "client",
+            "value",
+            "share",
+            f"payout {self.currency}".rstrip(),
+            *(["range 95%"] if ranges else []),
+            "",
         ]
-        rows += [[one.name, "absent", "", self.text(one.amount), one.note] for one in self.absent]
-        rows += [["set aside", "", "", self.text(self.held), "in escrow"]] if self.held else []
-        total = ["total", "", "", self.text(self.pot), ""]
-        table = plain_table(
-            ["client", "value", "share", f"payout {self.currency}".rstrip(), ""], [*rows, total]
-        )
+        rows = [
+            [
+                x.name,
+                f"{x.value:+.4f}",
+                f"{x.share:.1%}",
+                self.text(x.amount),
+                *([self.range(x)] if ranges else []),
+                x.note,
+            ]
+            for x in self.lines
+        ]
+        no_range = [""] if ranges else []
+        rows += [[x.name, "absent", "", self.text(x.amount), *no_range, x.note] for x in self.absent]
+        rows += [["set aside", "", "", self.text(self.held), *no_range, "in escrow"]] if self.held else []
+        total = ["total", "", "", self.text(self.pot), *no_range, ""]
+        table = plain_table(head, [*rows, total])
         return "\n".join([table, *self.policy, one_line(self.stability.statement)])
 
     def to_csv(self) -> str:
@@ -188,7 +214,9 @@ def payout(
     )
     origin = (values.method, values.guarantee, values.game_id)
     left = aside.clients, aside.held, of_absent.text
-    return Payout(lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin, *left)
+    return Payout(
+        lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin, *left, values.agreement
+    )
 
 
 def _counted_from(values: Values) -> list[str]:

@@ -68,25 +68,21 @@ def as_markdown(payout: Payout) -> str:
         "## How firm the amounts are",
         "\n".join(f"- {sentence}" for sentence in firm),
         f"Values by the method {markdown_text(payout.method)}"
-        + (f", game {markdown_text(payout.game_id)}." if payout.game_id else "."),
+        + (f", game {markdown_text(payout.game_id)}." if payout.game_id else ".")
+        + (f" Agreement {markdown_text(payout.agreement)}." if payout.agreement else ""),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _row(payout: Payout, i: int, ranges: bool) -> list[str]:
     line = payout.lines[i]
-    within = (
-        "–"
-        if line.low is None or line.high is None
-        else f"{payout.text(line.low)} – {payout.text(line.high)}"
-    )
     return [
         markdown_text(line.name),
         f"{line.value:+.4g}",
         "–" if line.half_width is None else f"{line.half_width:.2g}",
         f"{line.share:.2%}",
         payout.text(line.amount),
-        *([within] if ranges else []),
+        *([payout.range(line)] if ranges else []),
         line.note,
     ]
 

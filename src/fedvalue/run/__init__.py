@@ -6,6 +6,7 @@
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
+    AGREEMENT_FILE,
     RECORD_FILE,
     REPORT_FILE,
     STORE_FILE,
@@ -34,6 +35,7 @@ from fedvalue.run._valuation import compare, value
 from fedvalue.run._words import heading
 
 __all__ = [
+    "AGREEMENT_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedvalue._text import count, duration, plural, size
 from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.games import Game, lacking
+from fedvalue.run._adopt import adoptable
 from fedvalue.run._memory import parse_memory
 from fedvalue.run._requests import Request, admit, plan_of
 from fedvalue.store import UtilityStore
@@ -211,6 +212,8 @@ def stored_trials(game: Game, path: Path | None, trials: Sequence[Trial]) -> set
         for seed, masks in by_seed(trials).items():
             outcomes = store.read(game.id, masks, seed)
             found |= {(mask, seed) for mask in set(outcomes) - set(lacking(game, outcomes))}
+        for _, of_kin in adoptable(store, game):
+            found |= {(own, seed) for (_, seed), own in of_kin.items()}
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fedvalue._files import sealed
 from fedvalue.cli._console import say
 from fedvalue.cli._options import JsonTarget, QuietOption
 from fedvalue.cli._pairs import app_settings
@@ -50,6 +51,6 @@ def run(
             say(line)
         return
     values = run_deployment(folder, app_settings(settings or []), tell)
-    write_result(values.to_dict(), json)
+    write_result(sealed(values.to_dict()), json)
     if json != "-":
         print_table(values.table())
