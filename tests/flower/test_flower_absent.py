@@ -62,6 +62,8 @@ class TestAbsentFromTheStart:
         values = valued(without(0), tmp_path)
         saved = json.loads((tmp_path / "values.json").read_text(encoding="utf-8"))
         assert list(saved["absent"]) == ["client-0"]
+        assert "Absent: client-0 (did not answer within 0 s)." in str(values)
+        assert values.table().caption is not None
         assert fv.audit(values, store=tmp_path / "store.db").absent == values.absent
         assert "client-0 (did not answer" in (tmp_path / "report.html").read_text(encoding="utf-8")
         assert [line.name for line in fv.payout(values, 100, "shift").absent] == ["client-0"]

@@ -138,6 +138,24 @@ class TestKilled:
         assert trained(first) + trained(second) - trained(undisturbed) == {"4": N}
 
     @pytest.mark.slow
+    def test_seeds_that_are_trained_one_after_the_other(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Each has files of its own, which are gone when the next begins."""
+        monkeypatch.setattr("fedvalue.flower._session.FlowerSession.reseeds", False)
+        more = {"replicates": 2, "method": "exact-cc"}
+        undisturbed, first, second = (FakeGrid(parties(digits(SIZES))) for _ in range(3))
+        expected = valued(undisturbed, tmp_path / "whole", **more)
+        with pytest.raises(Killed):
+            valued(killed_in(first, 3, after=1), tmp_path / "out", **more)  # with the second seed
+        assert len(list((tmp_path / "out").glob("store.db.rounds/*"))) == 2
+        values = valued(second, tmp_path / "out", **more)
+        assert values.mean.tolist() == expected.mean.tolist()
+        assert set(trained(first) + trained(second) - trained(undisturbed)) == {"3"}
+        assert "not used" not in caplog.text
+        assert not list((tmp_path / "out").glob("store.db.rounds"))
+
+    @pytest.mark.slow
     def test_killed_again_and_again(self, tmp_path: Path, whole: Any) -> None:
         for t in (1, 2, 2, 3, 4, 4):
             with pytest.raises(Killed):

@@ -61,6 +61,7 @@ class Checkpoints:
     folder: Path
     tell: Callable[[str], None]
     opened: dict[str, Checkpoint] = field(default_factory=dict)
+    _told: bool = False
 
     def of(self, initial: Arrays, *identity: Any) -> Checkpoint:
         """The checkpoint of the training that this identifies: first model, rules, learner, data of all clients."""
@@ -72,14 +73,17 @@ class Checkpoints:
     def remove(self) -> None:
         """The run has come to its end: everything is in the store. Files of other trainings stay."""
         for checkpoint in self.opened.values():
+            if not checkpoint.is_used:
+                self.tell("The coalitions of the checkpoint were not asked for, so it was not used.")
             checkpoint.remove()
         with suppress(OSError):  # there is something else in it, or it was never made
             self.folder.rmdir()
 
     def tell_of_others(self) -> None:
-        """Files of other trainings are not used, and not removed either."""
+        """Says, once, that files of other trainings are not used; they are not removed either."""
         others = [path for path in self.folder.glob("*.rounds") if not self._is_ours(path)]
-        if others:
+        if others and not self._told:
+            self._told = True
             verb = "is" if len(others) == 1 else "are"
             self.tell(
                 f"{plural(len(others), 'file')} in {self.folder} {verb} of trainings with other rules, another model, other "
@@ -103,6 +107,11 @@ class Checkpoint:
         self.sizes: dict[int, int] = {}  # of the clients' data, where only replies say so
         self.trained: dict[Key, Arrays] = self._read(self._trained_file, self._as_trained) or {}
         self._wave: Wave | None = self._read(self._wave_file, self._as_wave)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether nothing that an earlier process had under way is left."""
+        return self._wave is None
 
     def take_wave(self, trials: Collection[Trial]) -> Wave | None:
         """Those of the given coalitions that an earlier process had under way, once; None where there are none."""
@@ -133,9 +142,7 @@ class Checkpoint:
         self._write(self._trained_file, about, arrays)
 
     def remove(self) -> None:
-        """Nothing of this is needed any more."""
-        if self._wave is not None:
-            self.run.tell("The coalitions of the checkpoint were not asked for, so it was not used.")
+        """Everything of this training that was asked for is in the store."""
         drafts = self.run.folder.glob(
             f".*-{self.number}.rounds.*.part"
         )  # of a process that was killed in writing

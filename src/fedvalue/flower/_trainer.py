@@ -144,6 +144,8 @@ class FlowerTrainer:
             some = {trial: same for trial, same in asked.items() if trial[1] in seeds}
             session = self._opened(scenario, learner, rules)
             yield from self._trained(session, scenario, rules.rounds, some, seeds, failed)
+            if session.checkpoint is not None and not session.reseeds:
+                session.checkpoint.remove()  # the next seed has a session, and files, of its own
         if failed:
             raise not_measured(scenario, failed)
 
@@ -158,6 +160,8 @@ class FlowerTrainer:
     ) -> Iterator[tuple[Trial, Outcome]]:
         """Trials with the given seeds in one session, and those that are the same training; in several attempts."""
         left = list(asked)
+        if self.checkpoints is not None:
+            self.checkpoints.tell_of_others()
         for _ in range(_ATTEMPTS):
             session.nodes.forget_losses()
             for trial, outcome in self._attempt(session, scenario, rounds, list(left), seeds, failed):
@@ -324,9 +328,7 @@ class FlowerTrainer:
         if self.checkpoints is None or not isinstance(initial := inner.initial(), Mapping):
             return None
         identity = scenario.fingerprint, dict(learner.identity()), training.identity()
-        checkpoint = self.checkpoints.of(to_arrays(initial), *identity)
-        self.checkpoints.tell_of_others()
-        return checkpoint
+        return self.checkpoints.of(to_arrays(initial), *identity)
 
 
 def _unavailable(nodes: Nodes, scenario: Scenario, masks: Sequence[int]) -> UtilityError:
