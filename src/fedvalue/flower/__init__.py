@@ -7,6 +7,7 @@ _messages           questions to nodes and their answers: push, poll, what faile
 _names, _reports    names that cannot be mistaken; what a client says of its data, and the scenario made of it
 _registered, _roster  the keys of clients, by which nodes are known; which node is which client
 _packing, _nodes    how models are put into messages; nodes asked by client number, and who is lost
+_lost               why trainings are missing, in words
 _blocks             what held-out rows say about models, in blocks that hide single rows
 _evaluation         models measured at the nodes, on rows that they hold out
 _session, _trainer  a training session whose local trainings happen at the nodes; the trainer `flower`

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from itertools import islice
-from operator import and_
 from typing import cast
 
 import numpy as np
 
-from fedvalue._text import listed, plural
+from fedvalue._text import listed
 from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError, UnavailableError, UtilityError
 from fedvalue.flower._arrays import finite_rows, from_arrays, joined, to_arrays
 from fedvalue.flower._checkpoint import Checkpoint, Checkpoints
 from fedvalue.flower._evaluation import StacksAtNodes
+from fedvalue.flower._lost import unavailable
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Stacks
@@ -173,7 +173,7 @@ class FlowerTrainer:
                 break
         if left:
             masks = list(dict.fromkeys(mask for trial in left for mask, _ in asked[trial]))
-            raise _unavailable(session.nodes, scenario, masks)
+            raise unavailable(session.nodes, scenario, masks)
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
         """Records the run of all clients that have data; what was trained before is not trained again."""
@@ -188,7 +188,7 @@ class FlowerTrainer:
                 break
         session.keeps_every_round = False
         if not finite_rows(end).all():
-            raise _unavailable(session.nodes, scenario, [(1 << scenario.n) - 1])
+            raise unavailable(session.nodes, scenario, [(1 << scenario.n) - 1])
         seconds = time.perf_counter() - began
         recorded = tuple(starts), tuple(local_models)
         return Trace(cast(AveragingSession, session), clients, *recorded, end, seconds)
@@ -329,28 +329,3 @@ class FlowerTrainer:
             return None
         identity = scenario.fingerprint, dict(learner.identity()), training.identity()
         return self.checkpoints.of(to_arrays(initial), *identity)
-
-
-def _unavailable(nodes: Nodes, scenario: Scenario, masks: Sequence[int]) -> UtilityError:
-    if nodes.diverged and not nodes.lost:
-        return _diverged(nodes, scenario, masks)
-    reasons = {client: failure.reason for client, failure in sorted(nodes.lost.items())}
-    told = [f"{scenario.names[client]} {reason}" for client, reason in reasons.items()]
-    return UnavailableError(
-        f"{plural(len(masks), 'coalition')} could not be trained: {'; '.join(told[:6])}. What was finished is kept: start "
-        "these nodes again and run the same valuation, or set missing='use-known' to value the others alone.",
-        members(masks[0]),
-        reasons,
-    )
-
-
-def _diverged(nodes: Nodes, scenario: Scenario, masks: Sequence[int]) -> UtilityError:
-    """Nobody was away, so nobody is named as missing; who is part of all these coalitions is worth a look."""
-    where = ", ".join(scenario.names[i] for i in sorted(nodes.diverged)[:6])
-    shared = members(reduce(and_, masks))
-    suspects = f" All of them have {', '.join(scenario.names[i] for i in shared[:6])}." if shared else ""
-    return UtilityError(
-        f"The training of {plural(len(masks), 'coalition')} diverged: at {where} their models came to numbers that are not "
-        f"finite.{suspects} The others are kept. Lower the rate, or ask whether a client manipulates its models.",
-        members(masks[0]),
-    )
