@@ -14,7 +14,7 @@ from flwr.common import log
 from fedvalue._files import write_json
 from fedvalue.errors import FedvalueError
 from fedvalue.flower._settings import ERROR_FILE
-from fedvalue.run import VALUES_FILE
+from fedvalue.run import VALUES_FILE, keep_earlier
 from fedvalue.values import Values
 
 __all__ = ["Awaited", "left_in"]
@@ -24,11 +24,11 @@ __all__ = ["Awaited", "left_in"]
 def left_in(out: Path, settings: Mapping[str, Any], incidents: Sequence[str]) -> Iterator[None]:
     """If what is done in here fails, the folder says why, with the settings and what had happened till then.
 
-    What an earlier run has left there stays.
+    What an earlier run has left there stays; why an earlier one failed is kept elsewhere.
     """
     out.mkdir(parents=True, exist_ok=True)
     error_file = out / ERROR_FILE
-    error_file.unlink(missing_ok=True)
+    keep_earlier(out, [ERROR_FILE])
     try:
         yield
     except Exception as error:  # whoever waits for the result is told, whatever happened
