@@ -6,6 +6,7 @@ sizes of their data come with their first replies; what the game is called is up
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -27,6 +28,7 @@ from fedvalue.flower._foreign_nodes import NodeRoster, in_fixed_order, wait_for
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Models
+from fedvalue.flower._plan import foreseen
 from fedvalue.flower._registered import Directory, RegisteredClient, read_roster
 from fedvalue.flower._reports import ClientReport, remote_scenario
 from fedvalue.flower._results import left_in
@@ -136,6 +138,9 @@ def value_foreign(
         game = FederatedGame(
             trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer, empty=empty
         )
+        if trainer.seconds_of_round_1 is not None:
+            ahead = method, budget, seed, valuation.store, trainer.seconds_of_round_1
+            flower_log(INFO, foreseen(game, *ahead))
         values = valuation.run(game, trainer.roster)
         kept.remove()
         return values
@@ -236,6 +241,7 @@ class ForeignTrainer(FlowerTrainer):
     """A trainer for apps that know nothing of us; `scenario` is what is known of their clients."""
 
     roster: Roster
+    seconds_of_round_1: float | None
 
     def __init__(
         self,
@@ -285,7 +291,11 @@ class ForeignTrainer(FlowerTrainer):
             checkpoint.sizes = self.packing.sizes  # which replies tell, and no other message
         probe = self._foreign_session({}, checkpoint)
         self.stage(f"round 1: {plural(len(roster.nodes), 'client')} train, and say how much data they have")
+        began = time.monotonic()
         trained = finite_rows(first_round(probe, [(client, 0) for client in range(len(roster.nodes))]))
+        self.seconds_of_round_1 = (
+            time.monotonic() - began if roster.rounds else None
+        )  # else from a checkpoint
         there = np.flatnonzero(trained).tolist()
         lost = {client: failure.reason for client, failure in probe.nodes.lost.items()}
         if len(there) < quorum:

@@ -26,7 +26,7 @@ from fedvalue.scenarios import Dataset, Scenario
 from fedvalue.trainers import seconds_per_pass
 from fedvalue.training import work_of_all, work_of_trials
 
-__all__ = ["PLAN_FILE", "FederationPlan", "plan_of"]
+__all__ = ["PLAN_FILE", "FederationPlan", "foreseen", "plan_of"]
 
 PLAN_FILE = "plan.json"
 _FORMAT = "fedvalue.flower-plan/1"
@@ -170,6 +170,34 @@ def plan_of(
         seconds_of_training=speed * _BACKWARD * epochs * most,
         seconds_of_measuring=speed * len(scenario.test) * work.trained,
         checkpoint=model * (work.first_round + math.ceil(work.trained / max(1, waves))) if checkpoints else 0,
+    )
+
+
+def foreseen(
+    game: FederatedGame,
+    method: str,
+    budget: int | None,
+    seed: int,
+    store: Path,
+    seconds: float,
+) -> str:
+    """What is ahead of an app that gets a message for every model: so many messages, at the pace of the first round.
+
+    There every client had one message, which took so many `seconds` until the last had answered.
+    """
+    asked, _ = planned_trials(game, method_request(method, {}), budget, seed)
+    if asked is None:
+        return f"{count(1 << game.n)} trainings of coalitions are ahead, each with a message to every client in every round."
+    trials = [trial for trial in asked if trial[0]]
+    known = stored_trials(game, store, trials)
+    left = [trial for trial in trials if trial not in known]
+    work, later = work_of_trials(game.scenario, game.training, left), game.training.rounds - 1
+    busiest = max(sum(mask >> client & 1 for mask, _ in left) for client in range(game.n))
+    return (
+        f"{plural(len(left), 'training')} of coalitions are ahead ({count(len(known))} are in the store): "
+        f"{count(later * work.per_later_round)} messages in {plural(later, 'further round')}. Round 1 took "
+        f"{duration(seconds)} with one message for each client, so training will take about "
+        f"{duration(seconds * busiest * later)} if nodes work as fast as that."
     )
 
 
