@@ -58,7 +58,7 @@ def main() -> None:
                     again = messages.total() - ROUNDS * chosen.clients
                     same = values.mean.tolist() == expected.mean.tolist()
                     rows.append(
-                        (victim, t, f"{again} of {messages.total() - again}", f"{again / chosen.clients:.2g}",
+                        (victim, str(t), f"{again} of {messages.total() - again}", f"{again / chosen.clients:.2g}",
                          "yes" if same else "NO", f"{time.monotonic() - began:.0f}")
                     )  # fmt: skip
                     print(*rows[-1], flush=True)
