@@ -101,9 +101,10 @@ class Browser:
         )
 
     def print(self) -> bytes:
-        """The page on A4, as PDF."""
-        size = {"paperWidth": 8.27, "paperHeight": 11.69}
-        return base64.b64decode(self._ask("Page.printToPDF", printBackground=False, **size)["data"])
+        """The page as PDF, on the paper and with the margins that it asks for."""
+        return base64.b64decode(
+            self._ask("Page.printToPDF", printBackground=False, preferCSSPageSize=True)["data"]
+        )
 
     @property
     def messages(self) -> list[str]:
