@@ -10,6 +10,7 @@ import typer
 from fedvalue._text import plural
 from fedvalue.cli._console import busy, say
 from fedvalue.cli._options import (
+    AbsentOption,
     AnywayOption,
     ConsortiumOption,
     CurrencyOption,
@@ -58,6 +59,7 @@ def report(
             autocompletion=complete("rule"), help="Payout rule, as in `fedvalue payout`. [default: floor]"
         ),
     ] = None,
+    absent: AbsentOption = "excluded",
     anyway: AnywayOption = False,
     consortium: ConsortiumOption = None,
     period: PeriodOption = None,
@@ -94,7 +96,8 @@ def report(
             record = None  # of another run: its command would give other values
         budget = (record or {}).get("budget")
         history = _history(values, run, store)
-        terms, cover = Terms(pot, currency, rule, anyway), Cover.of(consortium, period, date, operator)
+        terms = Terms(pot, currency, rule, anyway, absent)
+        cover = Cover.of(consortium, period, date, operator)
         facts = facts_of(values, history, record, terms, budget, cover)
         write_result(FORMATS[kind](facts), target)
         pages = [] if statements is None else write_statements(facts, statements, kind)

@@ -108,11 +108,22 @@ def _attention(audit: Audit | Absent) -> str:
     if isinstance(audit, Absent):
         return f"There is no audit. {audit.why}"
     if not audit.findings:
-        return f"The audit of {plural(audit.coalitions, 'trained coalition')} flags no client."
+        return f"The audit of {plural(audit.coalitions, 'trained coalition')}: {_no_finding(audit)}"
     shown = [f"{named(who) if who else _ABOUT_ALL[kind]} ({kind})" for kind, who in _grouped(audit)]
     more = len(shown) - MOST_NAMED
     rest = f"; and {more} more" if more > 0 else ""
-    return f"The audit flags {'; '.join(shown[:MOST_NAMED])}{rest}."
+    return f"The audit flags {'; '.join(shown[:MOST_NAMED])}{rest}.{_below(audit)}"
+
+
+def _no_finding(audit: Audit) -> str:
+    checked = " Not everything could be checked." if audit.not_assessed else ""
+    return f"no test singled out a client.{_below(audit)}{checked}"
+
+
+def _below(audit: Audit) -> str:
+    """Clients below zero of whom nothing could be concluded."""
+    who = [finding.clients[0] for finding in audit.below_zero]
+    return f" Below zero, which may or may not be chance: {named(who)}." if who else ""
 
 
 def _grouped(audit: Audit) -> list[tuple[str, tuple[str, ...]]]:

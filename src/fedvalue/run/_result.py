@@ -9,12 +9,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedvalue._files import sealed, write_file, write_json
+from fedvalue._files import write_file
 from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
-from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
+from fedvalue.run._adopt import enter_game
+from fedvalue.run._folder import AGREEMENT_FILE, REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
@@ -136,8 +137,10 @@ class Result:
         return out
 
     def write_values(self, folder: str | PathLike[str]) -> None:
-        """Leaves values.json in a folder."""
-        write_json(Path(folder) / VALUES_FILE, sealed(self.values.to_dict()))
+        """Leaves values.json in a folder, and the agreement that they were made under."""
+        if self.job.agreed is not None:
+            self.job.agreed.save(Path(folder) / AGREEMENT_FILE)
+        self.values.save(Path(folder) / VALUES_FILE)
 
     def history(self) -> History:
         """Every training behind the values: all that the store has, or those of this run."""
@@ -170,7 +173,7 @@ class Result:
     def _keep(self, path: Path) -> None:
         game = self.job.prepared.game
         with UtilityStore(path) as store:
-            store.register(game.id, game.n, {"names": list(game.names)})
+            enter_game(store, game)
             for seed, masks in by_seed(self.outcomes).items():
                 store.append(game.id, [(mask, self.outcomes[mask, seed]) for mask in masks], seed)
 
