@@ -34,7 +34,9 @@ def pot_lines(paid: Payout | Absent) -> tuple[str, ...]:
             f"{called(some[0].name)} gets the most, {_amount(paid, some[0])}, and {called(some[-1].name)} the least of the "
             f"{count(len(some))} clients who are paid, {_amount(paid, some[-1])}"
         )
-    aside = [f"; {called(one.name)}, absent, gets {paid.text(one.amount)}" for one in paid.absent if one.amount]
+    aside = [
+        f"; {called(one.name)}, absent, gets {paid.text(one.amount)}" for one in paid.absent if one.amount
+    ]
     aside += [f"; {paid.text(paid.held)} is set aside for absent clients"] if paid.held else []
     return (f"{pot} {said}{_without(nothing)}{''.join(aside[:MOST_NAMED])}.",)
 

@@ -76,7 +76,9 @@ def _amount(client: Client, paid: Payout | Absent, unit: str) -> list[str]:
             "interval covers zero": "its value may be zero, as far as can be told",
         }.get(line.note, "its part is less than the smallest step")
         return [f"It is paid nothing, because {why}. The rule {paid.rule}: {words}"]
-    said = [f"It is paid {amount}: {float(line.amount / paid.pot):.1%} of the pot. The rule {paid.rule}: {words}"]
+    said = [
+        f"It is paid {amount}: {float(line.amount / paid.pot):.1%} of the pot. The rule {paid.rule}: {words}"
+    ]
     if line.note:
         said.append(f"Its amount was {line.note}.")
     if line.low is not None and line.high is not None and line.low < line.high:
