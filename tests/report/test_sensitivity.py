@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from test_report import complete, sampled, saturating
+from test_report import Page, complete, sampled, saturating
 
 import fedvalue as fv
 from fedvalue.payout import payout
@@ -146,6 +146,8 @@ def test_it_is_in_the_report(tmp_path: Path) -> None:
         assert "Metric loss" in text
         assert "Test rows late alone" in text
     assert "How sure the model is of right answers." in as_html(facts)
+    told = Page(as_html(facts)).data["sensitivity"]
+    assert [sum(map(Decimal, other["amounts"])) for other in told["alternatives"]] == [100] * 6
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def rules_of(
     scenario, training = part_of(known, "scenario"), part_of(known, "training")
     test, learner = part_of(scenario, "test"), part_of(known, "learner")
     rules = ", ".join(f"{name} {rule}" for name, rule in training.items() if rule not in (0.0, None))
-    model = " ".join(str(x) for x in (known.get("model"), *_options(learner)) if x)
+    model = " ".join(str(x) for x in (known.get("model") or learner.get("model"), *_options(learner)) if x)
     better = "higher" if values.higher_is_better else "lower"
     rows = values.test_rows or test.get("rows")
     told = {
