@@ -20,11 +20,23 @@ from fedvalue.estimators import guarantee_lines
 from fedvalue.report._facts import Facts, Terms, gather
 from fedvalue.report._markdown import as_markdown
 from fedvalue.report._page import as_html
+from fedvalue.report._templates import style_sheet
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
 
-__all__ = ["FORMATS", "Absent", "Facts", "Terms", "as_html", "as_markdown", "gather", "render", "report"]
+__all__ = [
+    "FORMATS",
+    "Absent",
+    "Facts",
+    "Terms",
+    "as_html",
+    "as_markdown",
+    "gather",
+    "render",
+    "report",
+    "style_sheet",
+]
 
 FORMATS: dict[str, Callable[[Facts], str]] = {"html": as_html, "md": as_markdown}
 """What a report can be written as."""
