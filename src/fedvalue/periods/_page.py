@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedvalue._text import one_line, plural
+from fedvalue._text import minute, one_line, plural
 from fedvalue._version import __version__
+from fedvalue.periods._balances import Line
 from fedvalue.periods._entry import Member, Period
 from fedvalue.report import style_sheet
 
@@ -41,18 +42,36 @@ class Chart(NamedTuple):
     said: str
 
 
+class Table(NamedTuple):
+    """A period in money: columns in which there is anything, a row for each client, and the sums."""
+
+    period: Period
+    headings: list[str]
+    rows: list[tuple[str, float, list[str]]]
+    totals: list[str]
+
+
+_COLUMNS: tuple[tuple[str, Callable[[Line], Decimal]], ...] = (
+    ("Earned", lambda line: line.earned),
+    ("Held against debts", lambda line: line.held),
+    ("Into escrow", lambda line: line.to_escrow),
+    ("Released", lambda line: line.released),
+    ("Paid", lambda line: line.paid),
+    ("New debt", lambda line: line.owes),
+    ("Debt carried over", lambda line: line.after.debt),
+    ("In escrow", lambda line: line.after.escrow),
+)
+_ALWAYS = ("Earned", "Paid")
+
+
 def page(closed: Sequence[Period]) -> str:
     """The page. The same periods give the same bytes."""
     names = list(dict.fromkeys(member.name for period in closed for member in period.members))
-    accounts = list(
-        dict.fromkeys([*names, *(name for period in closed for name in period.balances.accounts)])
-    )
-    paid = [period for period in closed if period.money is not None]
     return _environment().get_template("history.html.j2").render(
         closed=closed,
-        paid=paid,
+        tables=[table for period in reversed(closed) for table in _in_money(period)],
         names=names,
-        accounts=accounts,
+        minute=minute,
         charts=_charts(closed, names),
         height=_HEIGHT,
         verdict=list(_verdict(closed)),
@@ -89,6 +108,22 @@ def _verdict(closed: Sequence[Period]) -> Sequence[str]:
 
 
 _DID = {"joined": "joined", "returned": "returned", "changed": "has other rows than before"}
+
+
+def _in_money(period: Period) -> Iterator[Table]:
+    if period.money is None:
+        return
+    lines = period.money.settlement.lines
+    used = [(title, of) for title, of in _COLUMNS if title in _ALWAYS or any(of(line) for line in lines)]
+    rows = [
+        (line.name, line.share, [f"{of(line):,f}" if of(line) else "–" for _, of in used]) for line in lines
+    ]
+    yield Table(
+        period,
+        [title for title, _ in used],
+        rows,
+        [f"{sum((of(line) for line in lines), Decimal(0)):,f}" for _, of in used],
+    )
 
 
 def _charts(closed: Sequence[Period], names: Sequence[str]) -> list[Chart]:
