@@ -20,6 +20,7 @@ from fedvalue.periods._folder import PREPROCESSING_FILE, check_name, digest_of, 
 from fedvalue.periods._members import Attendance, attend
 from fedvalue.run import RECORD_FILE, VALUES_FILE, Job, Result, sparing
 from fedvalue.scenarios import Scale, Scenario, preprocessing_of
+from fedvalue.store import UtilityStore
 from fedvalue.values import Values
 
 __all__ = ["Terms", "begin", "entry_of", "settled"]
@@ -67,7 +68,17 @@ def begin(
     if closed and not new_terms:
         _refuse_other_terms(terms, closed[-1])
     attendance = attend(game.scenario, closed, renamed)
+    _rename(folder / "store.db", game)
     return Begun(name, _decided(folder / name, given, attendance.new), attendance, terms, closed)
+
+
+def _rename(file: Path, game: FederatedGame) -> None:
+    """The same clients may have been there before under other names: that is written down period by period."""
+    if file.exists():
+        with UtilityStore(file) as store:
+            described = store.descriptions().get(game.id, {})
+            if described.get("names") not in (None, list(game.names)):
+                store.rename(game.id, game.names)
 
 
 def _fixed(folder: Path, job: Job, last: Period) -> dict[str, Any]:

@@ -22,7 +22,8 @@ _AMOUNTS = ("earned", "owes", "held", "to_escrow", "released", "paid")
 
 @dataclass(frozen=True)
 class Member:
-    """A client in a period. `status` is joined, returned, changed (its rows are others) or stayed.
+    """A client in a period. `status` is joined (perhaps with the rows of one who left), returned, changed (its rows are others)
+    or stayed.
 
     `low` and `high` are the 95% interval of its value; None where there is none. `was` is the name that it had before.
     """

@@ -37,6 +37,10 @@ def attend(scenario: Scenario, closed: Sequence[Period], renamed: Mapping[str, s
         else:
             status[name] = "returned" if former in ever else "joined"
     here = {was.get(name, name) for name in scenario.names}
+    rows_of = {data: name for name, data in before.items() if name not in here}
+    for name, data in zip(scenario.names, scenario.clients, strict=True):
+        if status[name] == "joined" and data.fingerprint in rows_of:
+            status[name] = f"joined with the rows of {rows_of[data.fingerprint]}"
     trained = set(before.values())
     new = [
         name

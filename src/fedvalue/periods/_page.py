@@ -95,7 +95,11 @@ def _verdict(closed: Sequence[Period]) -> Sequence[str]:
         if below
         else []
     )
-    changes = [f"{member.name} {_DID[member.status]}" for member in last.members if member.status in _DID]
+    changes = [
+        f"{member.name} {_DID.get(member.status, member.status)}"
+        for member in last.members
+        if member.status != "stayed"
+    ]
     changes += [f"{name} left" for name in last.left]
     found += [f"Since the period before: {', '.join(changes)}."] if changes and len(closed) > 1 else []
     found.append(
@@ -107,7 +111,7 @@ def _verdict(closed: Sequence[Period]) -> Sequence[str]:
     return found
 
 
-_DID = {"joined": "joined", "returned": "returned", "changed": "has other rows than before"}
+_DID = {"changed": "has other rows than before"}
 
 
 def _in_money(period: Period) -> Iterator[Table]:
