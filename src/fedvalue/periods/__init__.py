@@ -21,7 +21,7 @@ from fedvalue.periods._check import problems
 from fedvalue.periods._close import Terms, begin, entry_of
 from fedvalue.periods._entry import Member, Money, Period
 from fedvalue.periods._folder import append, read_closed
-from fedvalue.periods._history import write_history
+from fedvalue.periods._history import as_csv, as_plain, write_history
 from fedvalue.run import Job
 
 __all__ = [
@@ -33,6 +33,8 @@ __all__ = [
     "Period",
     "Periods",
     "Settlement",
+    "as_csv",
+    "as_plain",
 ]
 
 
