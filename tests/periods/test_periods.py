@@ -243,6 +243,25 @@ class TestTerms:
             three.close("2026-Q4", job(of(*NAMES[1:5])), pot=100, currency="CHF")
         assert len(three.closed) == 3
 
+    @pytest.mark.parametrize(
+        "terms",
+        [
+            {"rule": "x"},
+            {"debts": "x"},
+            {"escrow": ["x"]},
+            {"release": ["x"]},
+            {"pot": "much"},
+            {"pot": 0},
+            {"pot": "nan"},
+        ],
+    )
+    def test_terms_that_cannot_be_are_refused_before_anything_is_trained(
+        self, periods: Periods, terms: dict[str, Any]
+    ) -> None:
+        with pytest.raises(InputError):
+            periods.close("Q1", job(of(*NAMES[:3])), **{**POT, **terms})
+        assert not (periods.folder / "store.db").exists()
+
     def test_where_trainings_are_kept_is_not_the_jobs_business(
         self, periods: Periods, tmp_path: Path
     ) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from fedvalue._checks import as_path, expect
 from fedvalue.periods._balances import DEBTS, Account, Balances, Settlement
 from fedvalue.periods._check import problems
-from fedvalue.periods._close import Terms, begin, entry_of
+from fedvalue.periods._close import Terms, begin, carried, entry_of
 from fedvalue.periods._entry import Member, Money, Period
 from fedvalue.periods._folder import append, read_closed
 from fedvalue.periods._history import as_csv, as_plain, write_history
@@ -83,7 +83,8 @@ class Periods:
         terms = Terms(pot, currency, rule, min_share, step, debts, tuple(escrow), tuple(release), anyway)
         self.folder.mkdir(parents=True, exist_ok=True)
         begun = begin(self.folder, name, job, self.closed, dict(renamed or {}), new_terms)
-        period = entry_of(self.folder, begun, begun.job.run(progress=progress), terms)
+        before = carried(begun, terms)
+        period = entry_of(self.folder, begun, begun.job.run(progress=progress), terms, before)
         append(self.folder, period)
         self.write_history()
         return period

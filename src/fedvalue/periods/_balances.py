@@ -16,11 +16,12 @@ from fractions import Fraction
 from typing import Any
 
 from fedvalue.errors import InputError
-from fedvalue.payout import Payout
+from fedvalue.payout import RULES, Payout
 
-__all__ = ["DEBTS", "Account", "Balances", "Line", "Settlement", "settle"]
+__all__ = ["DEBTS", "Account", "Balances", "Line", "Settlement", "check_terms", "settle"]
 
 DEBTS = ("forgive", "carry")
+_WITH_DEBTS = ("floor", "threshold")
 _FINEST = 10**9  # parts of a step, in which it is noted what rounding withheld
 _NOTHING = Decimal(0)
 
@@ -110,7 +111,11 @@ def settle(
     release: Collection[str] = (),
 ) -> Settlement:
     """Pays out a pot and the reserve: `shares` is the payout of both together, before anything was carried over."""
-    _check(shares, pot, before, debts, escrow, release)
+    check_terms(shares.rule, debts, escrow, release, [line.name for line in shares.lines], before)
+    if shares.pot != pot + before.reserve:
+        raise InputError(
+            f"The payout must share out the pot and the reserve, {pot + before.reserve}. Got {shares.pot}."
+        )
     accounts = [before.of(line.name) for line in shares.lines]
     whole = [Fraction(line.share) for line in shares.lines]
     total = sum(whole)
@@ -141,31 +146,27 @@ def settle(
     )
 
 
-def _check(
-    shares: Payout,
-    pot: Decimal,
-    before: Balances,
+def check_terms(
+    rule: str,
     debts: str,
     escrow: Collection[str],
     release: Collection[str],
+    members: Collection[str],
+    before: Balances,
 ) -> None:
+    """Refuses terms that cannot be, before anything is trained for them."""
+    if rule not in RULES:
+        raise InputError(f"Unknown rule {rule!r}. Rules: {', '.join(RULES)}.")
     if debts not in DEBTS:
         raise InputError(f"debts must be {' or '.join(DEBTS)}. Got {debts!r}.")
-    if shares.pot != pot + before.reserve:
-        raise InputError(
-            f"The payout must share out the pot and the reserve, {pot + before.reserve}. Got {shares.pot}."
-        )
-    if debts == "carry" and shares.rule not in ("floor", "threshold"):
-        raise InputError(f"Debts are carried over with the rules floor and threshold. Got {shares.rule!r}.")
-    members = {line.name for line in shares.lines}
-    for what, names, known in (
-        ("escrow", escrow, members),
-        ("release", release, members | set(before.accounts)),
-    ):
-        unknown = sorted(set(names) - known)
+    if debts == "carry" and rule not in _WITH_DEBTS:
+        raise InputError(f"Debts are carried over with the rules {' and '.join(_WITH_DEBTS)}. Got {rule!r}.")
+    known = {*members, *before.accounts}
+    for what, names, those in (("escrow", escrow, set(members)), ("release", release, known)):
+        unknown = sorted(set(names) - those)
         if unknown:
             raise InputError(
-                f"{what} names clients without an account: {', '.join(unknown)}. Known: {', '.join(sorted(known))}."
+                f"{what} names clients without an account: {', '.join(unknown)}. Known: {', '.join(sorted(those))}."
             )
     both = sorted(set(escrow) & set(release))
     if both:

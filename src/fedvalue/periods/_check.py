@@ -61,7 +61,7 @@ def _of_period(folder: Path, period: Period, before: Balances) -> Iterator[str]:
         money.settlement.pot, money.currency, money.rule, money.min_share, money.step, money.debts, money.escrow,
         money.release, money.anyway,
     )  # fmt: skip
-    again = settled(values, terms, before, money.currency)
+    again = settled(values, terms, before)
     if again != money:
         yield "its payout is not what its values and terms give"
 

@@ -14,7 +14,7 @@ from fedvalue._files import json_ready, json_text, write_file, write_json
 from fedvalue.errors import InputError
 from fedvalue.games import FederatedGame
 from fedvalue.payout import payout
-from fedvalue.periods._balances import Balances, settle
+from fedvalue.periods._balances import Balances, check_terms, settle
 from fedvalue.periods._entry import Member, Money, Period
 from fedvalue.periods._folder import PREPROCESSING_FILE, check_name, digest_of, previous_seal
 from fedvalue.periods._members import Attendance, attend
@@ -23,7 +23,7 @@ from fedvalue.scenarios import Scale, Scenario, preprocessing_of
 from fedvalue.store import UtilityStore
 from fedvalue.values import Values
 
-__all__ = ["Terms", "begin", "entry_of", "settled"]
+__all__ = ["Terms", "begin", "carried", "entry_of", "settled"]
 
 _OPEN_FILE = "open.json"
 
@@ -148,16 +148,41 @@ def _decided(out: Path, job: Job, new: Sequence[str]) -> Job:
     return decided
 
 
-def settled(values: Values, terms: Terms, before: Balances, currency: str) -> Money | None:
+def carried(begun: Begun, terms: Terms) -> Balances:
+    """What is carried over into the period. Terms of payout that cannot be are refused here, before anything is trained."""
+    before = begun.closed[-1].balances if begun.closed else Balances()
+    before = before.renamed({old: new for new, old in begun.attendance.was.items()})
+    if terms.pot is not None:
+        check_terms(
+            terms.rule, terms.debts, terms.escrow, terms.release, list(begun.attendance.status), before
+        )
+        as_pot(terms.pot)
+        currency = next(
+            (p.money.currency for p in reversed(begun.closed) if p.money is not None), terms.currency
+        )
+        if currency != terms.currency:
+            raise InputError(
+                f"Balances are carried over in {currency}. Got {terms.currency or 'no currency'!r}."
+            )
+    return before
+
+
+def as_pot(pot: Any) -> Decimal:
+    """The pot as it is written."""
+    try:
+        exact = Decimal(str(pot))
+    except ArithmeticError:
+        exact = Decimal("nan")
+    if not exact.is_finite() or exact <= 0:
+        raise InputError(f"The pot must be a plain number above 0 such as 1000. Got {pot!r}.")
+    return exact
+
+
+def settled(values: Values, terms: Terms, before: Balances) -> Money | None:
     """The period in money; None without a pot."""
     if terms.pot is None:
         return None
-    if currency and terms.currency != currency:
-        raise InputError(f"Balances are carried over in {currency}. Got {terms.currency or 'no currency'!r}.")
-    try:
-        pot = Decimal(str(terms.pot))
-    except ArithmeticError as error:
-        raise InputError(f"The pot must be a plain number such as 1000. Got {terms.pot!r}.") from error
+    pot = as_pot(terms.pot)
     shares = payout(
         values,
         pot + before.reserve,
@@ -175,14 +200,10 @@ def settled(values: Values, terms: Terms, before: Balances, currency: str) -> Mo
     )  # fmt: skip
 
 
-def entry_of(folder: Path, begun: Begun, result: Result, terms: Terms) -> Period:
-    """What is written down of a period that was run."""
+def entry_of(folder: Path, begun: Begun, result: Result, terms: Terms, before: Balances) -> Period:
+    """What is written down of a period that was run, given what is carried over."""
     values, game = result.values, begun.job.prepared.game
-    last = begun.closed[-1] if begun.closed else None
-    before = Balances() if last is None else last.balances
-    before = before.renamed({old: new for new, old in begun.attendance.was.items()})
-    currency = next((p.money.currency for p in reversed(begun.closed) if p.money is not None), "")
-    money = settled(values, terms, before, currency)
+    money = settled(values, terms, before)
     interval = values.interval()
     members = tuple(
         Member(
