@@ -11,7 +11,7 @@ __all__ = ["app"]
 app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Value a consortium period by period: members join, leave and change their data; balances go on.",
+    help="Value a consortium period by period: members come and go.",
 )
 # What it does not know itself are options of `fedvalue run`.
 app.command("close", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(close.close)
