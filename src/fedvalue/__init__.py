@@ -25,7 +25,7 @@ from fedvalue.estimators import Method, Plan
 from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
-from fedvalue.payout import Payout, payout
+from fedvalue.payout import AbsentRule, Payout, payout
 from fedvalue.periods import Period, Periods
 from fedvalue.report import report
 from fedvalue.run import DryRun, Evaluation, Job, Result, benchmark, compare, methods, run, value
@@ -36,6 +36,7 @@ from fedvalue.training import Learner, Training
 from fedvalue.values import Cost, Estimate, Values
 
 __all__ = [
+    "AbsentRule",
     "Audit",
     "BudgetError",
     "Cost",

@@ -62,6 +62,7 @@ def begin(
     if job.store is not None or job.out is not None:
         raise InputError("Leave store and out to the periods: all trainings are kept in their folder.")
     fixed = {} if new_terms or not closed else _fixed(folder, job, closed[-1])
+    fixed |= {} if job.period else {"period": name}
     given = replace(job, **fixed, out=folder / name, store=folder / "store.db", overwrite=True)
     game = given.prepared.game
     terms = _terms_of(game)
