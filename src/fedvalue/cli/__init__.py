@@ -22,6 +22,7 @@ from fedvalue.cli import (
     flower,
     methods,
     payout,
+    period,
     plan,
     report,
     run,
@@ -76,6 +77,7 @@ app.command("report")(report.report)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 app.add_typer(flower.app, name="flower")
+app.add_typer(period.app, name="period")
 
 
 def _print_version(wanted: bool) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "NegateOption",
     "OperatorOption",
     "PeriodOption",
+    "PeriodsArgument",
     "QuietOption",
     "RunArgument",
     "StoreArgument",
@@ -106,6 +107,9 @@ RunArgument = Annotated[
     typer.Argument(
         metavar="RUN", help="Folder that `fedvalue run --out` wrote, or a values.json.", show_default=False
     ),
+]
+PeriodsArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Folder of the consortium.", show_default=False)
 ]
 StoreOption = Annotated[Path | None, typer.Option(help="Store with the trainings. [default: the run's own]")]
 StoreArgument = Annotated[Path, typer.Argument(metavar="DB", help="The store.", show_default=False)]

@@ -31,6 +31,7 @@ from fedvalue.run._observers import Evaluation
 from fedvalue.run._requests import refuse_two_ways, with_seeds
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
+from fedvalue.run._reuse import sparing
 from fedvalue.run._valuation import compare, value
 from fedvalue.run._words import heading
 
@@ -65,6 +66,7 @@ __all__ = [
     "refuse_two_ways",
     "run",
     "runnable_methods",
+    "sparing",
     "stored_trials",
     "value",
     "with_seeds",
