@@ -321,8 +321,7 @@ class TestCommand:
     def values_file(self, tmp_path: Path) -> Path:
         path = tmp_path / "values.json"
         values = Values([3.0, 1.0, -1.0], ["Ann", "=Bob", "C\x1b[31m\nyd"], "exact", 8, guarantee="exact")
-        path.write_text(json.dumps(values.to_dict()), encoding="utf-8")
-        return path
+        return values.save(path)
 
     def run(self, *args: object) -> Result:
         return CliRunner().invoke(app, ["payout", *map(str, args)])

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "AgreementArgument",
     "AnywayOption",
     "ArrayOption",
     "BudgetOption",
@@ -17,6 +18,7 @@ __all__ = [
     "GameArgument",
     "JsonFlag",
     "JsonTarget",
+    "KeyOption",
     "MethodOptions",
     "NegateOption",
     "QuietOption",
@@ -83,6 +85,10 @@ RunArgument = Annotated[
         metavar="RUN", help="Folder that `fedvalue run --out` wrote, or a values.json.", show_default=False
     ),
 ]
+KeyOption = Annotated[
+    Path, typer.Option(help="Private key: `fedvalue agreement key` makes one.", show_default=False)
+]
+AgreementArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The agreement.", show_default=False)]
 StoreOption = Annotated[Path | None, typer.Option(help="Store with the trainings. [default: the run's own]")]
 StoreArgument = Annotated[Path, typer.Argument(metavar="DB", help="The store.", show_default=False)]
 GameArgument = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,12 +16,28 @@ from fedvalue.cli._pairs import method_options, model_options, scenario_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
 
-__all__ = ["run"]
+if TYPE_CHECKING:
+    from fedvalue.run import Job
+
+__all__ = ["job_of", "run"]
 
 _OF_COMMAND = ("name", "clients", "partition", "samples", "seed", "data_dir")
 _OWN = (
     "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "scenario_option", "model_option"
 )  # not of the job  # fmt: skip
+
+
+def job_of(ctx: typer.Context) -> Job:
+    """The job that the options of the command describe."""
+    from fedvalue.run import Job
+
+    asked = ctx.params
+    method, budget = exact_or(ctx, asked["method"], asked["budget"], asked["exact"])
+    given: dict[str, Any] = {name: value for name, value in asked.items() if name not in _OWN}
+    given["scenario_options"] = scenario_options(asked["scenario_option"] or (), _OF_COMMAND)
+    given["model_options"] = model_options(asked["model_option"] or ())
+    options = method_options(method, asked["option"] or ()) | ({"noise": False} if asked["no_noise"] else {})
+    return Job(**{**given, "method": method, "budget": budget, "options": options})
 
 
 def run(
@@ -65,6 +81,7 @@ def run(
     store: Annotated[Path | None, typer.Option(help="File that keeps every training. [default: store.db in --out]")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for values.json, run.json and report.html.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out.")] = False,
+    agreement: Annotated[Path | None, typer.Option(help="Agreement that the run is made under: another job than the one agreed is refused.")] = None,
     json: JsonTarget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it would take.")] = False,
     config: Annotated[Path | None, typer.Option(callback=read_config, is_eager=True, help=f"File with options in [run]. [default: {FILE}, if it exists]")] = None,
@@ -75,18 +92,12 @@ def run(
 
     The command line takes precedence over the file. With its store, a run that was stopped continues where it left off.
     """
-    from fedvalue.run import REPORT_FILE, VALUES_FILE, Job, heading
+    from fedvalue.run import REPORT_FILE, VALUES_FILE, heading
 
     quiet = quiet or json == "-"
     check_targets(json)
-    method, budget = exact_or(ctx, method, budget, exact)
-    given: dict[str, Any] = {name: value for name, value in ctx.params.items() if name not in _OWN}
-    given["scenario_options"] = scenario_options(scenario_option or (), _OF_COMMAND)
-    given["model_options"] = model_options(model_option or ())
     with notes():
-        options = method_options(method, option or ()) | ({"noise": False} if no_noise else {})
-        given |= {"method": method, "budget": budget, "options": options}
-        job = Job(**given)
+        job = job_of(ctx)
         with busy("reading the data", quiet):
             prepared = job.prepared
         if not dry_run:

@@ -64,7 +64,7 @@ class Valuation:
             }
             facts |= {"incidents": roster.incidents} if roster.incidents else {}
             notes = (*values.notes, self.unknown) if self.unknown and values.parts else values.notes
-            values = replace(values, details={**values.details, **facts}, notes=notes)
+            values = replace(values, details={**values.details, **facts}, notes=notes).as_written()
             self._leave(game, values, store)
         return values
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,7 @@ class Facts:
     origin: Origin
     values: Values
     version: str
+    terms: Terms = field(default_factory=Terms)
 
     @property
     def title(self) -> str:
@@ -159,6 +160,7 @@ class Facts:
             **{name: asdict(part) for name, part in parts.items()},
             "cost": list(self.cost),
             "run": self.origin.record,
+            "terms": asdict(self.terms),  # with them, somebody else can write the same page
         }
 
 
@@ -202,6 +204,7 @@ def gather(
         origin=origin_of(values, record, None if isinstance(trainings, Absent) else trainings),
         values=values,
         version=__version__,
+        terms=terms,
     )
 
 

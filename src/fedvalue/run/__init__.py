@@ -27,9 +27,9 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import refuse_two_ways, with_seeds
+from fedvalue.run._requests import refuse_two_ways, request, with_seeds
 from fedvalue.run._result import Result
-from fedvalue.run._valuation import compare, value
+from fedvalue.run._valuation import compare, run_requests, value
 from fedvalue.run._words import heading
 
 __all__ = [
@@ -58,7 +58,9 @@ __all__ = [
     "read_record",
     "read_values",
     "refuse_two_ways",
+    "request",
     "run",
+    "run_requests",
     "runnable_methods",
     "value",
     "with_seeds",

@@ -121,19 +121,16 @@ def read_values(path: Path) -> Values:
             f"{missing}. `fedvalue run --out DIR` writes one, and so does `fedvalue value --json FILE`."
         )
     data = _read_json(file, "a file of values")
-    if (
-        isinstance(data, dict)
-        and str(data.get("format")).startswith("fedvalue.values/")
-        and CHECKSUM not in data
-    ):
+    try:
+        values = Values.from_dict(data)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+    if CHECKSUM not in data:
         raise InputError(
             f"{file} has no checksum, so nobody can tell whether it is as fedvalue wrote it. Run the same command again; "
             "with its store, nothing is trained again. In Python, `values.save(path)` writes one."
         )
-    try:
-        return Values.from_dict(data)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from error
+    return values
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
