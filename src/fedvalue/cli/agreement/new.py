@@ -20,13 +20,15 @@ _NAMED = 8
 def new(
     ctx: typer.Context,
     file: AgreementArgument,
-    run_options: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- RUN-OPTIONS", help="Options of `fedvalue run` that make the job, after two dashes."),
-    ] = None,
     operator: Annotated[
         str, typer.Option(metavar="NAME=KEY.pub", help="Who runs the valuation.", show_default=False)
     ],
+    run_options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- RUN-OPTIONS", help="Options of `fedvalue run` that make the job, after two dashes."
+        ),
+    ] = None,
     member: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=KEY.pub", help="A client and its public key; repeatable."),
