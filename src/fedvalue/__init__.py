@@ -8,6 +8,7 @@
 
 from fedvalue import scoring
 from fedvalue._version import __version__
+from fedvalue.agreement import Agreement, Party, PayoutTerms, read_agreement
 from fedvalue.audit import Audit, audit
 from fedvalue.errors import (
     BudgetError,
@@ -22,6 +23,7 @@ from fedvalue.errors import (
     UtilityError,
 )
 from fedvalue.estimators import Method, Plan
+from fedvalue.evidence import Verdict, sign, verify
 from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
@@ -35,6 +37,7 @@ from fedvalue.training import Learner, Training
 from fedvalue.values import Cost, Estimate, Values
 
 __all__ = [
+    "Agreement",
     "Audit",
     "BudgetError",
     "Cost",
@@ -56,7 +59,9 @@ __all__ = [
     "Metric",
     "MissingExtraError",
     "Outcome",
+    "Party",
     "Payout",
+    "PayoutTerms",
     "Plan",
     "Result",
     "Scenario",
@@ -69,6 +74,7 @@ __all__ = [
     "UtilityError",
     "UtilityStore",
     "Values",
+    "Verdict",
     "__version__",
     "audit",
     "benchmark",
@@ -76,8 +82,11 @@ __all__ = [
     "load_scenario",
     "methods",
     "payout",
+    "read_agreement",
     "report",
     "run",
     "scoring",
+    "sign",
     "value",
+    "verify",
 ]

@@ -103,9 +103,13 @@ def _of_store(left: LeftRun, store: UtilityStore, values: Values, method: str | 
             return
         yield from chain_of(store, values)
         yield from ranges(left, store, values)
-        yield from again(left, store, values)
+        computed = list(again(left, store, values))
+        yield from computed
         if method is not None:
             yield from by_another_method(left, store, values, method)
+        if any(check.state == "wrong" for check in computed):
+            yield unchecked("Payouts and reports", "nothing follows from values that are wrong")
+            return
         yield from payouts(left, values)
         yield from reports(left, store, values)
     except FedvalueError as error:

@@ -16,6 +16,7 @@ from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.payout import RULES
 from fedvalue.report import Terms, render
+from fedvalue.run import RECORD_FILE
 from fedvalue.store import History, StoreUntil, UtilityStore, read_history
 from fedvalue.values import Values
 
@@ -37,6 +38,9 @@ def reports(run: LeftRun, store: UtilityStore | None, values: Values) -> Iterato
     files = [file for file in run.files if is_report(file)]
     if not files:
         return
+    if run.record is None and (run.folder / RECORD_FILE).exists():
+        yield unchecked("The report", "it cannot be written again without the record of the run")
+        return
     written_by = ((run.record or {}).get("versions") or {}).get("fedvalue", __version__)
     if written_by != __version__:
         yield unchecked(
@@ -45,7 +49,9 @@ def reports(run: LeftRun, store: UtilityStore | None, values: Values) -> Iterato
         )
         return
     histories = list(_histories(store, values))
-    records = [(run.record, (run.record or {}).get("budget")), (None, None)]
+    # Runs of Flower write theirs without the record.
+    records = [(run.record, (run.record or {}).get("budget"))]
+    records += [] if (run.record or {}).get("format") == "fedvalue.run/1" else [(None, None)]
     for file in files:
         content = file.read_bytes()
         ways = product(_terms(run, content), histories, records)
@@ -70,9 +76,11 @@ def _rendered(
 def _histories(store: UtilityStore | None, values: Values) -> Iterator[History | None]:
     """The trainings up to the end of the run, all that are there now, and none: a report may be written later, or without."""
     if store is not None:
+        grown = values.chain is not None and store.head(values.game_id).rows > values.chain.rows
         if values.chain is not None:
             yield read_history(StoreUntil(store, values.game_id, values.chain.rows), values)
-        yield read_history(store, values)
+        if grown or values.chain is None:
+            yield read_history(store, values)
     yield None
 
 
@@ -85,13 +93,12 @@ def _terms(run: LeftRun, content: bytes) -> Iterator[Terms]:
         except (ValueError, KeyError, TypeError, RecursionError):
             return
         return
-    for anyway in (False, True):
-        yield Terms(anyway=anyway)
-        for data in shared_out_in(run):
-            yield Terms(_text(data, "pot"), _text(data, "currency"), _text(data, "rule"), anyway)
-            yield Terms(_text(data, "pot"), _text(data, "currency"), None, anyway)
-        for rule in RULES:
-            yield Terms(None, "", rule, anyway)
+    anyway = run.values is not None and bool(run.values.warning)
+    yield Terms()
+    for data in shared_out_in(run):
+        yield Terms(_text(data, "pot"), _text(data, "currency"), _text(data, "rule"), anyway)
+    for rule in RULES:
+        yield Terms(None, "", rule, anyway)
 
 
 def _text(data: Mapping[str, Any], name: str) -> str:
