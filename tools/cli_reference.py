@@ -59,7 +59,9 @@ fedvalue agreement sign agreement.json --key aachen""",
     "fedvalue agreement show": "fedvalue agreement show agreement.json",
     "fedvalue agreement check": "fedvalue agreement check agreement.json",
     "fedvalue verify": "fedvalue verify demo --out verdict.html",
-    "fedvalue sign": "fedvalue sign demo --key clearing",
+    "fedvalue sign": """\
+fedvalue agreement key operator
+fedvalue sign demo --key operator""",
     "fedvalue data check": "fedvalue data check hospitals --label outcome",
     "fedvalue data ls": "fedvalue data ls",
     "fedvalue data show": "fedvalue data show digits --clients 6 --partition size+label-flip",

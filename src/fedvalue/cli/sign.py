@@ -9,9 +9,10 @@ __all__ = ["sign"]
 
 
 def sign(run: RunArgument, key: KeyOption) -> None:
-    """Sign the files of a run, after checking them: values, record, payouts, reports, and the rows of the store.
+    """Sign the files of a run, after checking them.
 
-    Digests and signatures go to evidence.json in the same folder. The others may sign, too: that they accept the results.
+    These are values, record, payouts and reports, and the rows of the store up to the head of its chain. Digests and
+    signatures go to evidence.json in the same folder. The others may sign, too, to say that they accept the results.
     """
     from fedvalue.evidence import sign as put_signature
 

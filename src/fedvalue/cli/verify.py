@@ -45,9 +45,9 @@ def verify(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what is wrong.")] = False,
 ) -> None:
-    """Check what a run has left, from its files alone; exit code 1 if something is wrong.
+    """Check what a run has left; exit code 1 if something is wrong.
 
-    Checksums and signatures; that all rows of the store that the values rest on are there, unaltered and in their order;
+    From its files alone: checksums and signatures; that all rows of the store that the values rest on are there, unaltered and in their order;
     values, payouts and reports, computed again from the store. docs/dispute.md says what that proves.
     """
     from fedvalue.agreement import read_public_line
