@@ -27,7 +27,7 @@ from fedvalue.evidence import Verdict, sign, verify
 from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
-from fedvalue.payout import Payout, payout
+from fedvalue.payout import AbsentRule, Payout, payout
 from fedvalue.report import report
 from fedvalue.run import DryRun, Evaluation, Job, Result, benchmark, compare, methods, run, value
 from fedvalue.scenarios import Dataset, Scenario, load_scenario
@@ -37,6 +37,7 @@ from fedvalue.training import Learner, Training
 from fedvalue.values import Cost, Estimate, Values
 
 __all__ = [
+    "AbsentRule",
     "Agreement",
     "Audit",
     "BudgetError",

@@ -11,7 +11,16 @@ from fedvalue._files import sealed
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, complain, notes, say, warn
 from fedvalue.cli._exact import exact_or
-from fedvalue.cli._options import JsonTarget, MethodOptions, QuietOption, complete
+from fedvalue.cli._options import (
+    ConsortiumOption,
+    DateOption,
+    JsonTarget,
+    MethodOptions,
+    OperatorOption,
+    PeriodOption,
+    QuietOption,
+    complete,
+)
 from fedvalue.cli._pairs import method_options, model_options, scenario_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
@@ -81,6 +90,10 @@ def run(
     store: Annotated[Path | None, typer.Option(help="File that keeps every training. [default: store.db in --out]")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for values.json, run.json and report.html.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out.")] = False,
+    consortium: ConsortiumOption = None,
+    period: PeriodOption = None,
+    date: DateOption = None,
+    operator: OperatorOption = None,
     agreement: Annotated[Path | None, typer.Option(help="Agreement that the run is made under: another job than the one agreed is refused.")] = None,
     json: JsonTarget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it would take.")] = False,

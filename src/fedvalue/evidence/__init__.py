@@ -17,10 +17,10 @@ from fedvalue.evidence._payouts import payouts
 from fedvalue.evidence._reports import reports
 from fedvalue.evidence._retrain import job_of, trained_again
 from fedvalue.evidence._run import LeftRun, consistency, open_run
-from fedvalue.evidence._signed import EVIDENCE_FILE, signatures_of, write_signed
+from fedvalue.evidence._signed import signatures_of, write_signed
 from fedvalue.evidence._values import again, by_another_method
 from fedvalue.evidence._verdict import Check, Verdict, unchecked, wrong
-from fedvalue.run import Job
+from fedvalue.run import EVIDENCE_FILE, Job
 from fedvalue.store import UtilityStore
 from fedvalue.values import Values
 

@@ -79,7 +79,8 @@ def _from_json(
         return
     try:
         how = data["pot"], data["rule"], data["min_share"], data["round"], data["currency"]
-        found = payout(values, *how, data["stability"]["draws"], anyway=True)
+        absent = data["absent_rule"]
+        found = payout(values, *how, data["stability"]["draws"], absent=absent, anyway=True)
         same = sealed(found.to_dict()) == json_ready(dict(data))
     except (KeyError, TypeError, FedvalueError) as error:
         yield wrong(file.name, f"it cannot be shared out again: {error}")
@@ -96,7 +97,11 @@ def _from_json(
 
 
 def _other_terms(agreed: PayoutTerms, found: Payout) -> list[str]:
-    words = {"rule": (agreed.rule, found.rule), "currency": (agreed.currency, found.currency)}
+    words = {
+        "rule": (agreed.rule, found.rule),
+        "absent": (agreed.absent, found.absent_rule),
+        "currency": (agreed.currency, found.currency),
+    }
     numbers = {"min_share": (agreed.min_share, found.min_share), "step": (agreed.step, found.step)}
     numbers |= {} if agreed.pot is None else {"pot": (agreed.pot, found.pot)}
     other = [f"{name} {now!r} instead of {was!r}" for name, (was, now) in words.items() if was != now]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedvalue._version import __version__
 from fedvalue.errors import FedvalueError
@@ -15,7 +15,7 @@ from fedvalue.evidence._payouts import shared_out_in
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.payout import RULES
-from fedvalue.report import Terms, render
+from fedvalue.report import Cover, Terms, render
 from fedvalue.run import RECORD_FILE
 from fedvalue.store import History, StoreUntil, UtilityStore, read_history
 from fedvalue.values import Values
@@ -49,14 +49,16 @@ def reports(run: LeftRun, store: UtilityStore | None, values: Values) -> Iterato
         )
         return
     histories = list(_histories(store, values))
-    # Runs of Flower write theirs without the record.
-    records = [(run.record, (run.record or {}).get("budget"))]
-    records += [] if (run.record or {}).get("format") == "fedvalue.run/1" else [(None, None)]
+    covers = [found.cover for file in files if (found := _told(file)) is not None]
     for file in files:
-        content = file.read_bytes()
-        ways = product(_terms(run, content), histories, records)
+        content, said = file.read_bytes(), _told(file)
+        terms = list(_terms(run)) if said is None else [said.terms]
+        heads = [None, *dict.fromkeys(covers)] if said is None else [said.cover]
         kind = file.suffix.lstrip(".")
-        if any(content == _rendered(values, h, r, t, kind, budget) for t, h, (r, budget) in ways):
+        ways = product(terms, heads, histories)
+        if any(
+            content == _rendered(values, run.record, history, how, kind, head) for how, head, history in ways
+        ):
             yield sound(file.name, "written again from values and trainings, it is the same to the letter")
         else:
             yield wrong(
@@ -65,10 +67,15 @@ def reports(run: LeftRun, store: UtilityStore | None, values: Values) -> Iterato
 
 
 def _rendered(
-    values: Values, history: History | None, record: Any, terms: Terms, kind: str, budget: int | None
+    values: Values,
+    record: Mapping[str, Any] | None,
+    history: History | None,
+    terms: Terms,
+    kind: str,
+    cover: Cover | None,
 ) -> bytes | None:
     try:
-        return render(values, history, record, terms, kind, budget)
+        return render(values, history, record, terms, kind, (record or {}).get("budget"), cover)
     except FedvalueError:
         return None
 
@@ -84,19 +91,32 @@ def _histories(store: UtilityStore | None, values: Values) -> Iterator[History |
     yield None
 
 
-def _terms(run: LeftRun, content: bytes) -> Iterator[Terms]:
-    """By which terms a report may have been written: a page says so itself, for a text they are tried."""
-    found = _DATA.search(content)
-    if found is not None:
-        try:
-            yield Terms(**json.loads(found[1])["terms"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return
-        return
+class _Told(NamedTuple):
+    """What a page says of how it was written."""
+
+    terms: Terms
+    cover: Cover
+
+
+def _told(file: Path) -> _Told | None:
+    """A page has its data in itself; a text has not."""
+    found = _DATA.search(file.read_bytes())
+    if found is None:
+        return None
+    try:
+        data = json.loads(found[1])
+        return _Told(Terms(**data["terms"]), Cover(**data["cover"]))
+    except (ValueError, KeyError, TypeError, RecursionError, FedvalueError):
+        return _Told(Terms(), Cover())  # altered: no page that is written now will be the same
+
+
+def _terms(run: LeftRun) -> Iterator[Terms]:
+    """By which terms a text may have been written: those of the payouts in the folder, or in percent."""
     anyway = run.values is not None and bool(run.values.warning)
     yield Terms()
     for data in shared_out_in(run):
-        yield Terms(_text(data, "pot"), _text(data, "currency"), _text(data, "rule"), anyway)
+        told = {name: _text(data, name) for name in ("pot", "currency", "rule")}
+        yield Terms(**told, anyway=anyway, absent=_text(data, "absent_rule") or "excluded")
     for rule in RULES:
         yield Terms(None, "", rule, anyway)
 

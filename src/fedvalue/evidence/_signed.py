@@ -18,11 +18,11 @@ from fedvalue._version import __version__
 from fedvalue.agreement import Signature, canonical, message_of, public_line, signature_of, signatures_from
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.run import EVIDENCE_FILE
 from fedvalue.values import Values
 
-__all__ = ["EVIDENCE_FILE", "signatures_of", "write_signed"]
+__all__ = ["signatures_of", "write_signed"]
 
-EVIDENCE_FILE = "evidence.json"
 _FORMAT = "fedvalue.evidence/1"
 _WHAT = "Signatures under the results"
 _NAMED = 6

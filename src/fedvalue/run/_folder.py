@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, overload
 
@@ -15,6 +17,8 @@ from fedvalue.values import Values
 
 __all__ = [
     "AGREEMENT_FILE",
+    "EARLIER",
+    "EVIDENCE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
@@ -22,6 +26,7 @@ __all__ = [
     "enter",
     "find_history",
     "find_store",
+    "keep_earlier",
     "read_record",
     "read_values",
     "refuse_other_run",
@@ -29,7 +34,8 @@ __all__ = [
 ]
 
 VALUES_FILE, RECORD_FILE, STORE_FILE, REPORT_FILE = "values.json", "run.json", "store.db", "report.html"
-AGREEMENT_FILE = "agreement.json"
+EARLIER = "earlier"  # the folder of results that made way
+AGREEMENT_FILE, EVIDENCE_FILE = "agreement.json", "evidence.json"
 
 _IDENTITY = (
     "game_id",
@@ -76,12 +82,43 @@ def enter(out: Path, record: Mapping[str, Any], store: Path | None, overwrite: b
 def take_over(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
     """The values of this run are about to be written: what is there of another one makes way."""
     if _holds_other_run(out, record):
-        try:
-            for stale in (VALUES_FILE, REPORT_FILE, AGREEMENT_FILE):
-                (out / stale).unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
+        keep_earlier(out)
         _write_record(out, record, store)
+
+
+def keep_earlier(out: Path) -> Path | None:
+    """Moves the results in the folder to one in its folder `earlier`, named by when they were written: nothing is deleted.
+
+    None where there are none.
+    """
+    files = [out / name for name in (VALUES_FILE, RECORD_FILE, REPORT_FILE, AGREEMENT_FILE, EVIDENCE_FILE)]
+    there = [file for file in files if file.exists()]
+    if not (out / VALUES_FILE).exists():
+        return None
+    try:
+        written = datetime.fromtimestamp((out / VALUES_FILE).stat().st_mtime, UTC)
+        stem = written.strftime("%Y-%m-%dT%H%M%SZ")
+        names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+        folder = next(of for name in names if not (of := out / EARLIER / name).exists())
+        folder.mkdir(parents=True)
+        for file in there:
+            file.rename(folder / file.name)
+        _point_to_store(out, folder)
+    except OSError as error:
+        raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
+    return folder
+
+
+def _point_to_store(out: Path, folder: Path) -> None:
+    """The record that was moved still names the store; one that cannot be read stays as it is."""
+    try:
+        record = read_record(folder)
+    except InputError:
+        return
+    if record is not None and isinstance(record.get("store"), str):
+        write_json(
+            folder / RECORD_FILE, sealed({**record, "store": _seen_from(folder, out / record["store"])})
+        )
 
 
 def _write_record(out: Path, record: Mapping[str, Any], store: Path | None) -> None:

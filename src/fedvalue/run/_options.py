@@ -54,4 +54,8 @@ class JobOptions(TypedDict, total=False):
     store: str | PathLike[str] | None
     out: str | PathLike[str] | None
     overwrite: bool
+    consortium: str | None
+    period: str | None
+    date: str | None
+    operator: str | None
     agreement: str | PathLike[str] | Agreement | None

@@ -9,7 +9,7 @@ import typer
 
 from fedvalue._text import listed
 from fedvalue.cli._console import busy, notes, say
-from fedvalue.cli._options import AgreementArgument, complete
+from fedvalue.cli._options import AbsentOption, AgreementArgument, complete
 from fedvalue.errors import InputError
 
 __all__ = ["new"]
@@ -44,6 +44,7 @@ def new(
     min_share: Annotated[
         str, typer.Option(metavar="X", help="Smallest part of the pot for every client that the rule pays.")
     ] = "0",
+    absent: AbsentOption = "excluded",
     round_to: Annotated[str, typer.Option("--round", metavar="STEP", help="Smallest step.")] = "0.01",
 ) -> None:
     """Write down what a run will be: data, model, rules, metric, method, seeds, payout, and who takes part.
@@ -57,7 +58,7 @@ def new(
         raise InputError(f"There is a file {file}. Another agreement is another file.")
     name, key = _named(operator, "--operator")
     keys = dict(_named(one, "--member") for one in member or ())
-    terms = PayoutTerms(rule, min_share, round_to, currency, pot)
+    terms = PayoutTerms(rule, min_share, round_to, currency, pot, absent)
     with notes(), _command(ctx, "run").make_context("fedvalue run", list(run_options or ())) as options:
         job = job_of(options)
         with busy("reading the data"):
