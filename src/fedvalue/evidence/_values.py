@@ -12,7 +12,7 @@ from fedvalue.errors import FedvalueError, UnrecordedError
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.games import Game, RecordedGame, RestrictedGame
-from fedvalue.run import request, run_requests, with_seeds
+from fedvalue.run import method_request, run_requests, with_seeds
 from fedvalue.store import StoreUntil, UtilityStore
 from fedvalue.values import Values
 
@@ -82,7 +82,7 @@ def _computed(
     if values.clients is not None:
         game = RestrictedGame(game, values.clients, before)
     try:
-        asked = request(method, with_seeds(method, options, seeds))
+        asked = method_request(method, with_seeds(method, options, seeds))
         (found,) = run_requests(game, [asked], budget, seed or 0, before, use_stored=True, ends=_ends(run))
     except UnrecordedError as error:
         return wrong(_WHAT, f"they cannot be computed again: {error}")
