@@ -8,6 +8,7 @@
 
 from fedvalue import scoring
 from fedvalue._version import __version__
+from fedvalue.agreement import Agreement, Party, PayoutTerms, read_agreement
 from fedvalue.audit import Audit, audit
 from fedvalue.errors import (
     BudgetError,
@@ -22,6 +23,7 @@ from fedvalue.errors import (
     UtilityError,
 )
 from fedvalue.estimators import Method, Plan
+from fedvalue.evidence import Verdict, sign, verify
 from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
@@ -37,6 +39,7 @@ from fedvalue.values import Cost, Estimate, Values
 
 __all__ = [
     "AbsentRule",
+    "Agreement",
     "Audit",
     "BudgetError",
     "Cost",
@@ -58,7 +61,9 @@ __all__ = [
     "Metric",
     "MissingExtraError",
     "Outcome",
+    "Party",
     "Payout",
+    "PayoutTerms",
     "Period",
     "Periods",
     "Plan",
@@ -73,6 +78,7 @@ __all__ = [
     "UtilityError",
     "UtilityStore",
     "Values",
+    "Verdict",
     "__version__",
     "audit",
     "benchmark",
@@ -80,8 +86,11 @@ __all__ = [
     "load_scenario",
     "methods",
     "payout",
+    "read_agreement",
     "report",
     "run",
     "scoring",
+    "sign",
     "value",
+    "verify",
 ]

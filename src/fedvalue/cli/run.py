@@ -72,6 +72,7 @@ def run(
     period: PeriodOption = None,
     date: DateOption = None,
     operator: OperatorOption = None,
+    agreement: Annotated[Path | None, typer.Option(help="Agreement that the run is made under: another job than the one agreed is refused.")] = None,
     json: JsonTarget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it would take.")] = False,
     config: Annotated[Path | None, typer.Option(callback=read_config, is_eager=True, help=f"File with options in [run]. [default: {FILE}, if it exists]")] = None,

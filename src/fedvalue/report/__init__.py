@@ -127,6 +127,7 @@ def render(
     terms: Terms | None = None,
     format: str = "html",
     budget: int | None = None,
+    cover: Cover | None = None,
 ) -> bytes:
     """The report as the content of a file. `format` is html or md, or the ending of a file name."""
-    return FORMATS[kind_of(format)](facts_of(values, history, record, terms, budget)).encode()
+    return FORMATS[kind_of(format)](facts_of(values, history, record, terms, budget, cover)).encode()
