@@ -175,7 +175,7 @@ def _compared(kind: str, what: str, note: str, paid: Payout, other: Payout) -> A
         max(range(len(change)), key=change.__getitem__),
         min(range(len(change)), key=change.__getitem__),
     )
-    moved = sum((x for x in change if x > 0), Decimal(0))
+    moved = sum((x for x in change if x > 0), Decimal(0)).quantize(paid.step)
     return Alternative(
         kind,
         what,
