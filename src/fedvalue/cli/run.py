@@ -12,7 +12,7 @@ from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, complain, notes, say, warn
 from fedvalue.cli._exact import exact_or
 from fedvalue.cli._options import JsonTarget, MethodOptions, QuietOption, complete
-from fedvalue.cli._pairs import method_options, model_options, scenario_options
+from fedvalue.cli._pairs import groups, method_options, model_options, scenario_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
 
@@ -20,7 +20,7 @@ __all__ = ["run"]
 
 _OF_COMMAND = ("name", "clients", "partition", "samples", "seed", "data_dir")
 _OWN = (
-    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "scenario_option", "model_option"
+    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "group", "scenario_option", "model_option"
 )  # not of the job  # fmt: skip
 
 
@@ -53,6 +53,7 @@ def run(
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds that the trainings are spread over; 1: the values of that seed. [default: as suits method and budget]")] = None,
     no_noise: Annotated[bool, typer.Option("--no-noise", help="With --exact: no trainings with other seeds, which show how much is luck.")] = False,
     option: MethodOptions = None,
+    group: Annotated[list[str] | None, typer.Option(metavar="NAME=CLIENT,CLIENT", help="Clients that join as one, such as the sites of a holding: values are then Owen values; repeatable.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     memory: Annotated[str | None, typer.Option(help="Memory limit for models in training (with Ray: per task), such as 4GB. [default: 40% of free memory]")] = None,
@@ -85,7 +86,7 @@ def run(
     given["model_options"] = model_options(model_option or ())
     with notes():
         options = method_options(method, option or ()) | ({"noise": False} if no_noise else {})
-        given |= {"method": method, "budget": budget, "options": options}
+        given |= {"method": method, "budget": budget, "options": options, "groups": groups(group or ())}
         job = Job(**given)
         with busy("reading the data", quiet):
             prepared = job.prepared

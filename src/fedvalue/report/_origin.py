@@ -126,6 +126,8 @@ def command_of(record: Mapping[str, Any]) -> str:
     for name, of in chosen:
         for key, value in of.items():
             words += ["--label", _text(value)] if key == "label" else [f"--{name}", f"{key}={_text(value)}"]
+    for name, of in _part(record, "groups").items():
+        words += ["--group", f"{name}={','.join(map(str, of))}"]
     return shlex.join(words)
 
 

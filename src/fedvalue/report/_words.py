@@ -323,6 +323,14 @@ def limits(values: Values) -> tuple[str, ...]:
         "worth more in a group without the other.",
         "A value below zero means that, on average, the others do better without the client. It does not say why.",
     ]
+    if values.groups:
+        named = "; ".join(
+            f"{shortened(name, _NAME)}: {', '.join(map(called, of))}" for name, of in values.groups.items()
+        )
+        said.append(
+            f"Clients of a group join as one party ({named}). A group is worth what it adds as a whole, and its members share "
+            "that (Owen value). However many clients a group consists of, it counts as one."
+        )
     if method is not None and method.view is not None:
         said.append(
             "Only all clients together were trained. What smaller groups would reach is inferred from that training."

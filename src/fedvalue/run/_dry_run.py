@@ -13,7 +13,7 @@ from fedvalue._text import count, duration, plural, size
 from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.games import lacking
 from fedvalue.run._memory import parse_memory
-from fedvalue.run._requests import Request, admit, plan_of
+from fedvalue.run._requests import Request, admit, grouped, plan_of
 from fedvalue.store import UtilityStore
 from fedvalue.trainers import seconds_per_pass
 from fedvalue.training import Weighed, Work, work_of_all, work_of_trials
@@ -129,7 +129,7 @@ def dry_run(job: Job) -> DryRun:
     """Drives the plan with made-up utilities, then trains a small part of the data to measure the time."""
     prepared = job.prepared
     scenario, game, training = prepared.scenario, prepared.game, prepared.game.training
-    asked = job.request()
+    asked = grouped(job.request(), game.names, job.groups)
     admit(game, [asked], job.budget, job.seed)
     of_method, asks = _asked(game.n, asked, job.seed)
     everything = work_of_all(scenario, training)

@@ -41,6 +41,7 @@ _IDENTITY = (
     "budget",
     "seeds",
     "options",
+    "groups",
     "seed",
 )
 

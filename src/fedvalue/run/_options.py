@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
@@ -41,6 +41,7 @@ class JobOptions(TypedDict, total=False):
     budget: int | None
     seeds: int | None
     options: Mapping[str, Any]
+    groups: Mapping[str, Sequence[str]] | None
     seed: int
     device: str
     memory: int | str | None

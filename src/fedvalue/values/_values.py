@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fedvalue.values._covariance import deviations
 from fedvalue.values._json import to_dict, values_from
 from fedvalue.values._parts import Cost
 from fedvalue.values._shown import frame, table, text
+from fedvalue.weights import blocks_of
 from fedvalue.yardsticks import Baseline, Empty
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Values:
     halve the intervals. `random` says that another seed would give other utilities, and `test_rows` how many there are.
     `most_seeds` is how many seeds the game has, a table its rows; None where it can be trained with any number.
 
+    Where clients joined as `groups`, values are Owen values, and `of_groups` has what each group is worth as a whole.
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
 
@@ -93,11 +95,16 @@ class Values:
     random: bool = False
     test_rows: int | None = None
     most_seeds: int | None = None
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
         names = tuple(str(name) for name in self.names)
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "groups", {str(name): tuple(of) for name, of in self.groups.items()})
+        strangers = [client for of in self.groups.values() for client in of if client not in names]
+        if strangers:
+            raise InputError(f"A group of values names a client that they are not of: {strangers[0]!r}.")
         object.__setattr__(self, "stored_as", self.stored_as or self.metric)
         object.__setattr__(self, "unit", self.unit or self.metric)
         for name in ("mean", "stderr", "dof"):
@@ -128,6 +135,41 @@ class Values:
     def sign(self) -> int:
         """-1 where less of the metric is better: its negative is the utility."""
         return 1 if self.higher_is_better else -1
+
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Who joined as one, by number: groups and clients on their own."""
+        return blocks_of(self.names, self.groups) or tuple((i,) for i in range(self.n))
+
+    def of_groups(self) -> Values:
+        """What every group is worth as a whole, beside the clients that are on their own: Shapley values of these parties.
+
+        >>> v = Values([1.0, 2.0, 4.0], "abc", "exact", 8, groups={"Holding": ["a", "c"]})
+        >>> v.of_groups().names, v.of_groups().mean.tolist()
+        (('Holding', 'b'), [5.0, 2.0])
+        """
+        sums = np.zeros((len(self.blocks), self.n))
+        for row, block in zip(sums, self.blocks, strict=True):
+            row[list(block)] = 1
+        called = {frozenset(self.names.index(c) for c in of): name for name, of in self.groups.items()}
+        names = [called.get(frozenset(block), self.names[block[0]]) for block in self.blocks]
+        covariance = None if self.covariance is None else sums @ self.covariance @ sums.T
+        stderr = (
+            None if self.stderr is None else sums @ self.stderr
+        )  # the worst case where nothing else is known
+        return replace(
+            self,
+            mean=sums @ self.mean,
+            names=tuple(names),
+            stderr=stderr if covariance is None else deviations(covariance),
+            dof=None
+            if self.dof is None
+            else np.array([self.dof[list(block)].min() for block in self.blocks]),
+            covariance=covariance,
+            parts={name: sums @ part @ sums.T for name, part in self.parts.items()},
+            groups={},
+            clients=None,
+        )
 
     @property
     def other_unit(self) -> str:
