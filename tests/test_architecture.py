@@ -74,6 +74,7 @@ FLOW = [
     "games",
     "estimators",
     "audit",
+    "what_if",
     "report",
     "run",
     "advice",

@@ -33,6 +33,7 @@ from fedvalue.store import Store, UtilityStore
 from fedvalue.trainers import Trainer
 from fedvalue.training import Learner, Training
 from fedvalue.values import Cost, Estimate, Values
+from fedvalue.what_if import WhatIf, copies_once, what_if
 
 __all__ = [
     "Audit",
@@ -69,10 +70,12 @@ __all__ = [
     "UtilityError",
     "UtilityStore",
     "Values",
+    "WhatIf",
     "__version__",
     "audit",
     "benchmark",
     "compare",
+    "copies_once",
     "load_scenario",
     "methods",
     "payout",
@@ -80,4 +83,5 @@ __all__ = [
     "run",
     "scoring",
     "value",
+    "what_if",
 ]

@@ -8,7 +8,7 @@ import typer
 
 from fedvalue._text import one_line
 from fedvalue.cli._console import say
-from fedvalue.cli._options import AnywayOption, CurrencyOption, JsonTarget, RunArgument, complete
+from fedvalue.cli._options import AnywayOption, CurrencyOption, JsonTarget, RunArgument, StoreOption, complete
 from fedvalue.cli._tables import new_table, print_table
 from fedvalue.cli._targets import check_targets, write_result
 
@@ -45,6 +45,14 @@ def payout(
     md: Annotated[
         str | None, typer.Option(metavar="PATH", help="Write an invoice as Markdown; - prints only Markdown.")
     ] = None,
+    copies: Annotated[
+        str,
+        typer.Option(
+            metavar="each|share",
+            help="Whether clients that the audit finds interchangeable are paid each, or share one part.",
+        ),
+    ] = "each",
+    store: StoreOption = None,
     anyway: AnywayOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
 ) -> None:
@@ -54,10 +62,13 @@ def payout(
     in, given the intervals of the values.
     """
     from fedvalue.payout import payout as share_out
-    from fedvalue.run import read_values
+    from fedvalue.run import find_history, read_values
+    from fedvalue.what_if import copies_by
 
     check_targets(json, csv, md)
-    found = share_out(read_values(values), pot, rule, min_share, round_to, currency, anyway=anyway)
+    valued = read_values(values)
+    once = copies_by(copies, valued, lambda: find_history(valued, values, store))
+    found = share_out(valued, pot, rule, min_share, round_to, currency, anyway=anyway, copies=once)
     formats = ((json, found.to_dict()), (csv, found.to_csv()), (md, found.to_markdown()))
     written = {target: data for target, data in formats if target}
     for target, data in written.items():

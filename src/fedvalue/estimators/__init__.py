@@ -20,7 +20,7 @@ from fedvalue.estimators.ipss import ipss, ipss_balanced
 from fedvalue.estimators.k_greedy import k_greedy
 from fedvalue.estimators.permutation import permutation, tmc
 from fedvalue.estimators.stratified import stratified_cc, stratified_mc
-from fedvalue.estimators.surrogate import extra_trainings, surrogate, surrogate_adaptive
+from fedvalue.estimators.surrogate import extra_trainings, surrogate, surrogate_adaptive, weighted_values
 from fedvalue.values import Values
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "guarantee_lines",
     "own_method",
     "rest_on",
+    "weighted_values",
 ]
 
 PAPER = "Wei et al., Efficient Data Valuation Approximation in Federated Learning"

@@ -62,17 +62,18 @@ class Parties:
                 "Values in groups cannot be paid with copies sharing one part: put the copies into a group of their own."
             )
         of_first = {names[0]: names for names in copies.sets}
+        named = [*copies.values.names, *(name for names in copies.sets for name in names)]
+        if set(named) != set(values.names):
+            raise InputError(
+                "These copies are not those of the values: find them with the same values and store."
+            )
         members = tuple(
             tuple(values.names.index(name) for name in of_first.get(first, (first,)))
             for first in copies.values.names
         )
-        if sorted(i for of in members for i in of) != list(range(values.n)):
-            raise InputError(
-                "These copies are not those of the values: find them with the same values and store."
-            )
-        named = "; ".join(" and ".join(names) for names in copies.sets)
+        listed = "; ".join(" and ".join(names) for names in copies.sets)
         said = (
-            f"Interchangeable clients share one part: what one of them would get were the others not there ({named}). "
+            f"Interchangeable clients share one part: what one of them would get were the others not there ({listed}). "
             "Everyone is paid by the values of that smaller game."
         )
         return cls(copies.values, members, copies.values, equally=True, words=(said,))

@@ -19,6 +19,7 @@ from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.training import work_of_trials
 from fedvalue.values import Cost, Values
+from fedvalue.what_if import WhatIf, copies_by, what_if
 
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
@@ -86,9 +87,19 @@ class Result:
         currency: str = "",
         *,
         anyway: bool = False,
+        copies: str = "each",
     ) -> Payout:
-        """Shares a pot out by the values, by a written policy, to the cent; see `fedvalue.payout`."""
-        return payout(self.values, pot, rule, min_share, step, currency, anyway=anyway)
+        """Shares a pot out by the values, by a written policy, to the cent; see `fedvalue.payout`.
+
+        `copies` says whether clients that the audit finds interchangeable are paid "each", or "share" one part.
+        """
+        once = copies_by(copies, self.values, self.history)
+        return payout(self.values, pot, rule, min_share, step, currency, anyway=anyway, copies=once)
+
+    def what_if(self) -> WhatIf:
+        """What clients would be worth as two copies, in two parts, or merged with another; see `fedvalue.what_if`."""
+        history = self.history()
+        return what_if(self.values, history.utilities, seeds=history.seeds)
 
     def report(
         self,

@@ -18,11 +18,13 @@ of a coalition is luck (`luck` in `_terms`), and a part of the interval.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from fedvalue._checks import whole
+from fedvalue.coalitions import Trial
 from fedvalue.errors import MethodError
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators.surrogate._design import fixed_plan
@@ -39,7 +41,7 @@ from fedvalue.estimators.surrogate._seeds import candidate_trials, default_seeds
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
 from fedvalue.estimators.surrogate._target import Target
 from fedvalue.values import Estimate
-from fedvalue.weights import Blocks, owen
+from fedvalue.weights import Blocks, Weights, owen
 
 __all__ = [
     "FURTHER_SEEDS",
@@ -49,6 +51,7 @@ __all__ = [
     "surrogate",
     "surrogate_adaptive",
     "trained_again",
+    "weighted_values",
 ]
 
 _BATCHES = 2
@@ -81,6 +84,20 @@ def surrogate(
     utilities = yield [(0, 0), *trials]
     data = SeveralSeeds(n, float(utilities[0]), {}, target=target).extended(trials, utilities[1:])
     return data.with_forecast(*data.fit(), most_seeds, rng)
+
+
+def weighted_values(n: int, utilities: Mapping[Trial, float], weights: Weights) -> Estimate:
+    """Any weighted sums of utilities, given those of some trainings; ∅ and N must be among them.
+
+    `utilities` are by coalition and seed; v(∅) is that of the first seed. With one seed the sums are those of that seed.
+    """
+    seeds = {seed for _, seed in utilities}
+    empty = utilities[0, min(seeds)]
+    trained = {trial: utility for trial, utility in utilities.items() if trial[0]}
+    if len(seeds) == 1:
+        of_one = {0: empty, **{mask: utility for (mask, _), utility in trained.items()}}
+        return OneSeed(n, of_one, target=Target(weights)).fit()[0]
+    return SeveralSeeds(n, empty, trained, target=Target(weights)).fit()[0]
 
 
 def _checked(seeds: int, most: int | None) -> int:
