@@ -512,7 +512,7 @@ def test_markdown_shows_names_as_they_are() -> None:
     assert columns == {8}  # a bar in a name makes no column
     assert "\n\n\n" not in text
     assert text.startswith("# What the data of 11 clients is worth\n")
-    for part in ("Clients by value", "Audit", "Cost", "Method, guarantee and limits"):
+    for part in ("Who gets what", "Audit", "Cost", "Method, guarantee and limits"):
         assert f"\n## {part}\n" in text
 
 
@@ -599,7 +599,7 @@ def test_clients_that_took_no_part_are_named_at_the_top_and_among_the_limits() -
     )
     assert sum("Delft (did not answer)" in line for line in facts.method.limits) == 1
     for text in (as_html(facts), as_markdown(facts)):
-        top, rest = text.split("Clients by value", 1)
+        top, rest = text.split("Who gets what", 1)
         assert "2 further clients took no part" in top
         assert "Not valued: Delft (did not answer)." in rest
     one = gather(replace(values, absent={"Delft": "did not answer"}))

@@ -93,7 +93,7 @@ class Audit:
         """The false-alarm rate in words."""
         return (
             f"False alarms: if no client is of the kinds tested for, at most {self.level:.0%} of such audits name "
-            f"one, provided that the intervals of the values hold{self.counted} ({sum(self.tests.values()):,} tests, Holm-adjusted)."
+            f"one, provided that the intervals of the values hold{self.counted} ({sum(self.tests.values()):,} tests, adjusted for their number)."
         )
 
     def to_dict(self) -> dict[str, Any]:

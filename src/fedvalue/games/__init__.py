@@ -6,6 +6,7 @@ from fedvalue.games._base import (
     Game,
     Grounded,
     Judged,
+    Kindred,
     Measured,
     Priced,
     Random,
@@ -25,6 +26,7 @@ from fedvalue.games._empty import EmptyLike
 from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import Reading, completed, lacking
+from fedvalue.games._members import Members
 from fedvalue.games._recognised import refuse_changed, refuse_unrecognised
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
@@ -40,7 +42,9 @@ __all__ = [
     "GameLike",
     "Grounded",
     "Judged",
+    "Kindred",
     "Measured",
+    "Members",
     "Priced",
     "Reading",
     "Random",

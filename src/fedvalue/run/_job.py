@@ -50,7 +50,8 @@ class Job:
     again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
     such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20, or more where
     a training takes long). `address` to `gpus_per_task` go with `backend="ray"`. `store` keeps every training; with
-    `out`, a folder, it is store.db in there, beside the values, the record of the run and its report.
+    `out`, a folder, it is store.db in there, beside the values, the record of the run and its report. `consortium`,
+    `period`, `date` and `operator` are texts for the head of the report.
 
     >>> job = Job("synthetic", clients=3, samples=20, method="exact")
     >>> job.run().values.n
@@ -96,11 +97,18 @@ class Job:
     store: str | PathLike[str] | None = None
     out: str | PathLike[str] | None = None
     overwrite: bool = False
+    consortium: str | None = None
+    period: str | None = None
+    date: str | None = None
+    operator: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("data_dir", "store", "out"):
             if getattr(self, name) is not None:
                 as_path(name, getattr(self, name))
+        for name in ("consortium", "period", "date", "operator"):
+            if getattr(self, name) is not None:
+                expect(name, getattr(self, name), str, "a text")
         for name in ("options", "scenario_options"):
             expect(name, getattr(self, name), Mapping, "a dict")
 

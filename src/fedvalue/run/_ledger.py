@@ -29,9 +29,10 @@ from fedvalue.games import (
 )
 from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.per_row import PerRow
+from fedvalue.run._adopt import enter_game
 from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.run._shift import Shift
-from fedvalue.store import Claiming, Store, register
+from fedvalue.store import Claiming, Store
 from fedvalue.yardsticks import Empty
 
 __all__ = ["Ledger"]
@@ -69,7 +70,7 @@ class Ledger:
         self.table = game.utilities if isinstance(game, TableGame) and in_memory else None
         if store is not None:
             refuse_unrecognised(game)
-            register(store, game.id, game.n, game.names)
+            enter_game(store, game)
 
     def learn(self, asks: Iterable[Sequence[int]]) -> None:
         """Makes sure that everything asked is known, evaluating in one batch what is not."""

@@ -54,3 +54,7 @@ class JobOptions(TypedDict, total=False):
     store: str | PathLike[str] | None
     out: str | PathLike[str] | None
     overwrite: bool
+    consortium: str | None
+    period: str | None
+    date: str | None
+    operator: str | None

@@ -29,6 +29,7 @@ _RULES = ("rounds", "epochs", "batch", "rate", "optimizer", "momentum", "algorit
 _BACKENDS = ("local", "ray")
 _OF_RAY = ("address", "workers", "cpus_per_task", "gpus_per_task")
 _OF_BOTH = ("checkpoint",)
+_COVER = ("consortium", "period", "date", "operator")  # of the report; they change no value
 _RECORDED = ("numpy", "scipy", "torch", "scikit-learn")
 
 
@@ -123,6 +124,11 @@ def record_of(job: Job) -> dict[str, Any]:
                     "options": {key: plain(value) for key, value in _scenario_options(job).items()},
                     "data_dir": None if job.data_dir is None else str(job.data_dir),
                     "fingerprint": prepared.scenario.fingerprint,
+                    "rows": [len(data) for data in prepared.scenario.clients],
+                    "test": {
+                        "rows": len(prepared.scenario.test),
+                        "fingerprint": prepared.scenario.test.fingerprint,
+                    },
                 },
                 "model": prepared.model,
                 "model_options": {name: plain(value) for name, value in job.model_options.items()},
@@ -133,6 +139,7 @@ def record_of(job: Job) -> dict[str, Any]:
                 },
                 "learner": dict(game.learner.identity()),
                 "training": _applied(game),
+                "cover": {name: text for name in _COVER if (text := getattr(job, name))},
                 "backend": job.backend,
                 "device": game.trainer.device if isinstance(game.trainer, Located) else prepared.device,
                 "memory": parse_memory(job.memory),

@@ -4,7 +4,7 @@ from fedvalue.store._claims import new_owner
 from fedvalue.store._export import export, lower_is_better, summary
 from fedvalue.store._history import History, read_history
 from fedvalue.store._merge import MergeReport
-from fedvalue.store._protocol import Claiming, Registering, Store, agree, register
+from fedvalue.store._protocol import Claiming, Registering, Store, Surveyed, agree, register
 from fedvalue.store._sqlite import StoredGame, UtilityStore
 from fedvalue.store.identity import FileNames, fingerprint
 
@@ -16,6 +16,7 @@ __all__ = [
     "Registering",
     "Store",
     "StoredGame",
+    "Surveyed",
     "UtilityStore",
     "agree",
     "export",

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from fedvalue._checks import as_path
+from fedvalue.coalitions import Trial
 from fedvalue.errors import FedvalueError, InputError, StoreError
 from fedvalue.outcome import Outcome
 from fedvalue.store import _added, _claims, _told
@@ -131,7 +132,10 @@ class UtilityStore:
             if refusal is not None:
                 raise refusal
             if known in (None, default_names(n)) and names not in ([], known):
-                self._describe(game_id, n, {**described, "names": names})
+                described = {**described, "names": names}
+                self._describe(game_id, n, described)
+            if "members" in given and "members" not in described:  # the entry is of an earlier release
+                self._describe(game_id, n, {**described, "members": given["members"]})
 
     def rename(self, game: str, names: Sequence[str]) -> StoredGame:
         """Gives the clients of a game other names, in the same order; the outcomes stay as they are."""
@@ -224,6 +228,18 @@ class UtilityStore:
             f"Expected the beginning of exactly one game id in {self.path}. Got {prefix!r}, which fits "
             f"{len(matching)}. Games there: {known}."
         )
+
+    def descriptions(self) -> dict[str, Mapping[str, Any]]:
+        """What was said of every game when it was registered, oldest first."""
+        query = "SELECT game_id, n, description FROM games ORDER BY created, game_id"
+        with self._explained("read"):
+            return {entry[0]: description_of(*entry) for entry in self._db.execute(query)}
+
+    def trials(self, game_id: str) -> set[Trial]:
+        """Every coalition of a game that is there, with its replicate or seed."""
+        query = "SELECT mask, replicate FROM outcomes WHERE game_id=?"
+        with self._explained("read"):
+            return {(int(mask, 16), replicate) for mask, replicate in self._db.execute(query, (game_id,))}
 
     def rows(self, game_id: str) -> Iterator[dict[str, Any]]:
         """Every stored row of a game as plain data, provenance included."""
