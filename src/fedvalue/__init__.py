@@ -27,7 +27,18 @@ from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
 from fedvalue.report import report
-from fedvalue.run import DryRun, Evaluation, Job, Result, benchmark, compare, methods, run, value
+from fedvalue.run import (
+    DryRun,
+    Evaluation,
+    Job,
+    Result,
+    benchmark,
+    compare,
+    methods,
+    run,
+    value,
+    what_if_claimed,
+)
 from fedvalue.scenarios import Dataset, Scenario, load_scenario
 from fedvalue.store import Store, UtilityStore
 from fedvalue.trainers import Trainer
@@ -84,4 +95,5 @@ __all__ = [
     "scoring",
     "value",
     "what_if",
+    "what_if_claimed",
 ]

@@ -52,6 +52,8 @@ def run(
     momentum: Annotated[float | None, typer.Option(help="Momentum of sgd. [default: 0]")] = None,
     algorithm: Annotated[str | None, typer.Option(help="fedavg, fedprox or fedsgd. [default: fedavg]")] = None,
     mu: Annotated[float | None, typer.Option(help="With fedprox: how strongly clients are held to the common model.")] = None,
+    weights: Annotated[str | None, typer.Option(help="What counts of a client when models are averaged: its rows, equal, or its rows clipped. [default: rows]")] = None,
+    max_share: Annotated[float | None, typer.Option(metavar="X", help="With clipped weights: the most that one client has of the weight of all.")] = None,
     metric: Annotated[str | None, typer.Option(help="Metric that the values are computed from: accuracy, loss, auc, …, or package.module:function. [default: accuracy, or r2]")] = None,
     retrain: Annotated[bool, typer.Option("--retrain", help="Train again those coalitions in the store that lack your own metric.")] = False,
     replicates: Annotated[int, typer.Option(min=1, help="Number of trainings of each coalition, for methods that train with one seed.")] = 1,

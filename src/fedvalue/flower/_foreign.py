@@ -21,6 +21,7 @@ from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.flower._arrays import Arrays, finite_rows, rows_of
 from fedvalue.flower._evaluation import ModelsAtNodes
 from fedvalue.flower._foreign_nodes import NodeRoster, in_fixed_order, wait_for
+from fedvalue.flower._limits import Watch
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Models
@@ -230,6 +231,7 @@ class ForeignTrainer(FlowerTrainer):
         self.packing = Models(app.config)
         self.measure = ModelsAtNodes(self.packing, app.metrics) if app.evaluate is None else None
         self._probe = self._foreign_session(None)
+        self._watch = self._probe.watch = Watch(self.limits, roster)
         # Kept: it is the first round of every coalition.
         if not finite_rows(first_round(self._probe, [(client, 0) for client in range(clients)])).all():
             reasons = {client: failure.reason for client, failure in self._probe.nodes.lost.items()}

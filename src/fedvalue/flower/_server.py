@@ -104,6 +104,7 @@ def value_federation(
         deadline=settings.deadline,
         patience=settings.patience,
         message_bytes=int(settings.message_mb * (1 << 20)),
+        limits=settings.limits,
     )
     game = FederatedGame(
         scenario,

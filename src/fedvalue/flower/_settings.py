@@ -9,6 +9,7 @@ from typing import Any
 
 from fedvalue._checks import did_you_mean, whole
 from fedvalue.errors import InputError
+from fedvalue.flower._limits import Limits
 from fedvalue.run import as_method, check_options, refuse_two_ways, with_seeds
 from fedvalue.training import Training
 
@@ -47,6 +48,8 @@ class Settings:
     patience: float = 120.0
     message_mb: float = 64
     memory_mb: float = 1024.0
+    max_claim: float = 1000.0
+    max_update: float = 100.0
     out: Path = Path("fedvalue-results")
     store: Path | None = None
     training: Training = Training()  # noqa: RUF009 - frozen
@@ -68,6 +71,7 @@ class Settings:
                 "share-all-models = true if all clients agree to that, or evaluate = 'server' and give the server a test set."
             )
         refuse_two_ways(self.replicates, self.seeds)
+        self.limits  # noqa: B018 - checks them
         check_options(as_method(self.method), self.options)
 
     @classmethod
@@ -80,8 +84,8 @@ class Settings:
         given: dict[str, Any] = {}
         rules: dict[str, Any] = {}
         for key, value in config.items():
-            if key in _RULES:
-                rules[key] = value
+            if key.replace("-", "_") in _RULES:
+                rules[key.replace("-", "_")] = value
             elif key in known:
                 given[known[key]] = value
             elif key not in own:
@@ -98,6 +102,11 @@ class Settings:
             return cls(**{k: v for k, v in given.items() if k != "out" or v}, training=Training(**rules))
         except TypeError as error:
             raise InputError(f"A setting has the wrong kind of value: {error}.") from error
+
+    @property
+    def limits(self) -> Limits:
+        """What is too much for one client to claim or send."""
+        return Limits(float(self.max_claim), float(self.max_update))
 
     @property
     def options(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError, UnavailableError, UtilityError
 from fedvalue.flower._arrays import finite_rows, joined
 from fedvalue.flower._evaluation import StacksAtNodes
+from fedvalue.flower._limits import Limits, Watch
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Stacks
@@ -42,6 +43,7 @@ from fedvalue.training import (
     Trace,
     Training,
     canonical_trials,
+    counted_rows,
     first_round,
     later_rounds,
     measured,
@@ -66,7 +68,7 @@ class FlowerTrainer:
     `deadline` bounds a round: who has not answered by then is left out. A message with the work of several rounds
     has as many times as long. Coalitions that need a client that was left out are tried again if it answers within
     `patience` seconds after the others are done; if not, an UnavailableError names it. `message_bytes` bounds
-    the models in one message, `memory` those held at once.
+    the models in one message, `memory` those held at once. `limits` say what is too much for one client to claim or send.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class FlowerTrainer:
         deadline: float = 600.0,
         patience: float = 120.0,
         message_bytes: int = 64 << 20,
+        limits: Limits | None = None,
         log: Callable[[str], None] = lambda text: None,
     ) -> None:
         if grid is None and roster is None:
@@ -98,6 +101,8 @@ class FlowerTrainer:
         self.deadline = deadline
         self.patience = patience
         self.message_bytes = message_bytes
+        self.limits = limits or Limits()
+        self._watch: Watch | None = None
         self.log = log
         self.stage: Callable[[str], None] = lambda text: None
         self._before = (roster.rounds, roster.messages) if roster else (0, 0)
@@ -173,7 +178,9 @@ class FlowerTrainer:
         session = self._opened(scenario, learner, training)
         for _ in range(_ATTEMPTS):
             session.nodes.forget_losses()
-            clients, starts, local_models, end = recorded_rounds(session, scenario, training.rounds)
+            clients, starts, local_models, end = recorded_rounds(
+                session, scenario, training.rounds, counted_rows(scenario, training)
+            )
             if finite_rows(end).all() or not self._back(session):
                 break
         if not finite_rows(end).all():
@@ -246,7 +253,8 @@ class FlowerTrainer:
         first = first_round(session, begun, seeds)
         rows = {start: row for row, start in enumerate(begun)}
         for wave in waves(trials, session.rows):
-            yield wave, later_rounds(session, scenario, rounds, wave, first, rows, seeds, self.stage)
+            counted = counted_rows(scenario, session.training)
+            yield wave, later_rounds(session, scenario, rounds, wave, first, rows, seeds, self.stage, counted)
 
     def _measured(
         self,
@@ -281,7 +289,12 @@ class FlowerTrainer:
             if self.roster is None:
                 self.roster = Roster.gather(self.grid, scenario.n, self.patience, kind_of(scenario), self.log)
             self.roster.check(scenario)
-            self._open = key, self.open_session(self.roster, scenario, learner, training)
+            self.limits.check_claims(self.roster, scenario)
+            self._watch = self._watch or Watch(self.limits, self.roster)
+            session = self.open_session(self.roster, scenario, learner, training)
+            session.training = training
+            session.watch = self._watch
+            self._open = key, session
         return self._open[1]
 
     def open_session(

@@ -4,6 +4,7 @@
 """
 
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
+from fedvalue.run._claims import Claims, what_if_claimed
 from fedvalue.run._dry_run import DryRun
 from fedvalue.run._folder import (
     RECORD_FILE,
@@ -37,6 +38,7 @@ __all__ = [
     "STORE_FILE",
     "VALUES_FILE",
     "Benchmark",
+    "Claims",
     "DryRun",
     "Evaluation",
     "Job",
@@ -59,5 +61,6 @@ __all__ = [
     "run",
     "runnable_methods",
     "value",
+    "what_if_claimed",
     "with_seeds",
 ]

@@ -76,6 +76,8 @@ class Job:
     momentum: float | None = None
     algorithm: str | None = None
     mu: float | None = None
+    weights: str | None = None
+    max_share: float | None = None
     metric: MetricLike | None = None
     retrain: bool = False
     replicates: int = 1

@@ -33,6 +33,8 @@ class JobOptions(TypedDict, total=False):
     momentum: float | None
     algorithm: str | None
     mu: float | None
+    weights: str | None
+    max_share: float | None
     metric: MetricLike | None
     retrain: bool
     empty: EmptyLike

@@ -277,4 +277,6 @@ def _assumptions(values: Values, found: Sums, pairs: bool) -> tuple[str, ...]:
             if pairs
             else ["Mergers are not shown: there are too many pairs of clients."]
         ),
+        "Claims of other numbers of rows, and scaled updates, are not known from a store, which keeps no models: "
+        "fv.what_if_claimed(game) records one training of all clients for that.",
     )
