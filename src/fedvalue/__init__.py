@@ -25,7 +25,7 @@ from fedvalue.estimators import Method, Plan
 from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
-from fedvalue.payout import Payout, payout
+from fedvalue.payout import AbsentRule, Payout, payout
 from fedvalue.report import report
 from fedvalue.run import (
     DryRun,
@@ -47,6 +47,7 @@ from fedvalue.values import Cost, Estimate, Values
 from fedvalue.what_if import WhatIf, copies_once, what_if
 
 __all__ = [
+    "AbsentRule",
     "Audit",
     "BudgetError",
     "Cost",

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "AbsentOption",
     "AnywayOption",
     "ArrayOption",
     "BudgetOption",
@@ -76,6 +77,14 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only the resul
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonTarget = Annotated[
     str | None, typer.Option(metavar="PATH", help="Write the result as JSON; - prints only JSON.")
+]
+AbsentOption = Annotated[
+    str,
+    typer.Option(
+        metavar="RULE",
+        help="What clients get who were absent: excluded (nothing), last-period=PATH (what an earlier payout or earlier "
+        "values give them) or escrow=PART (that part of the pot is set aside).",
+    ),
 ]
 AnywayOption = Annotated[
     bool, typer.Option("--anyway", help="Pay out even if the model has learned nothing from the data.")

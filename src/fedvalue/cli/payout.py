@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedvalue._files import sealed
 from fedvalue._text import one_line
 from fedvalue.cli._console import say
-from fedvalue.cli._options import AnywayOption, CurrencyOption, JsonTarget, RunArgument, StoreOption, complete
+from fedvalue.cli._options import (
+    AbsentOption,
+    AnywayOption,
+    CurrencyOption,
+    JsonTarget,
+    RunArgument,
+    StoreOption,
+    complete,
+)
 from fedvalue.cli._tables import new_table, print_table
 from fedvalue.cli._targets import check_targets, write_result
 
@@ -53,6 +62,7 @@ def payout(
         ),
     ] = "each",
     store: StoreOption = None,
+    absent: AbsentOption = "excluded",
     anyway: AnywayOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
 ) -> None:
@@ -68,8 +78,10 @@ def payout(
     check_targets(json, csv, md)
     valued = read_values(values)
     once = copies_by(copies, valued, lambda: find_history(valued, values, store))
-    found = share_out(valued, pot, rule, min_share, round_to, currency, anyway=anyway, copies=once)
-    formats = ((json, found.to_dict()), (csv, found.to_csv()), (md, found.to_markdown()))
+    found = share_out(
+        valued, pot, rule, min_share, round_to, currency, absent=absent, anyway=anyway, copies=once
+    )
+    formats = ((json, sealed(found.to_dict())), (csv, found.to_csv()), (md, found.to_markdown()))
     written = {target: data for target, data in formats if target}
     for target, data in written.items():
         write_result(data, target)
@@ -90,7 +102,7 @@ def _table(payout: Payout) -> Table:
     numbers = ["value", "± 95%", "share", f"payout{unit}", *(["range\n95%"] if ranges else [])]
     if all(line.half_width is None for line in payout.lines):
         numbers.remove("± 95%")
-    notes = ["note"] if any(line.note for line in payout.lines) else []
+    notes = ["note"] if payout.absent or any(line.note for line in payout.lines) else []
     table = new_table("client", *numbers, *notes, right=numbers)
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     for line in payout.lines:
@@ -103,6 +115,12 @@ def _table(payout: Payout) -> Table:
             "note": line.note,
         }
         table.add_row(Text(one_line(line.name)), *(cells[key] for key in (*numbers, *notes)))
+    for one in payout.absent:
+        cells = {"value": "absent", f"payout{unit}": payout.text(one.amount), "note": one.note}
+        table.add_row(Text(one_line(one.name)), *(cells.get(key, "") for key in (*numbers, *notes)))
+    if payout.held:
+        cells = {f"payout{unit}": payout.text(payout.held), "note": "in escrow"}
+        table.add_row("set aside", *(cells.get(key, "") for key in (*numbers, *notes)))
     total = {f"payout{unit}": payout.text(payout.pot)}
     table.add_section()
     table.add_row("total", *(total.get(key, "") for key in (*numbers, *notes)))

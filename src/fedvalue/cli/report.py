@@ -9,6 +9,7 @@ import typer
 
 from fedvalue.cli._console import busy, say
 from fedvalue.cli._options import (
+    AbsentOption,
     AnywayOption,
     ConsortiumOption,
     CurrencyOption,
@@ -57,6 +58,7 @@ def report(
             autocompletion=complete("rule"), help="Payout rule, as in `fedvalue payout`. [default: floor]"
         ),
     ] = None,
+    absent: AbsentOption = "excluded",
     anyway: AnywayOption = False,
     consortium: ConsortiumOption = None,
     period: PeriodOption = None,
@@ -89,7 +91,8 @@ def report(
             record = None  # of another run: its command would give other values
         budget = (record or {}).get("budget")
         history = _history(values, run, store)
-        terms, cover = Terms(pot, currency, rule, anyway), Cover.of(consortium, period, date, operator)
+        terms = Terms(pot, currency, rule, anyway, absent)
+        cover = Cover.of(consortium, period, date, operator)
         content = render(values, history, record, terms, kind, budget, cover)
         write_result(content.decode(), target)
     if not quiet and target != "-":

@@ -13,11 +13,12 @@ from fedvalue.flower._limits import Limits
 from fedvalue.run import as_method, check_options, refuse_two_ways, with_seeds
 from fedvalue.training import Training
 
-__all__ = ["ERROR_FILE", "MISSING", "Settings"]
+__all__ = ["ERROR_FILE", "MISSING", "Settings", "quorum_of"]
 
 ERROR_FILE = "error.json"  # what a ServerApp leaves in its folder when it fails
 MISSING = ("refuse", "use-known")
 _EVALUATE_AT = ("server", "nodes")
+_FEWEST = 2  # of a single client there is nothing to compare
 _RULES = tuple(rule.name for rule in fields(Training))
 
 
@@ -25,7 +26,8 @@ _RULES = tuple(rule.name for rule in fields(Training))
 class Settings:
     """A valuation: who takes part, which method, which rules of training, what to do when somebody is missing.
 
-    With a roster, `clients` may be 0: those in it.
+    With a roster, `clients` may be 0: those in it. A valuation begins when all of them are there, or after `patience`
+    with those who are, if they are at least `quorum` (0: two); `missing` is about clients that are lost later.
 
     >>> Settings.from_config({"clients": 3, "rounds": 2, "method": "ipss", "budget": 8}).training.rounds
     2
@@ -44,6 +46,7 @@ class Settings:
     share_all_models: bool = False
     roster: Path | None = None
     missing: str = "refuse"
+    quorum: int = 0
     deadline: float = 600.0
     patience: float = 120.0
     message_mb: float = 64
@@ -61,6 +64,11 @@ class Settings:
                 raise InputError(f"{name} must be one of {allowed}. Got {getattr(self, name)!r}.")
         whole("clients, the number of nodes that take part,", self.clients, 0 if self.roster else 1)
         whole("replicates", self.replicates, 1)
+        whole("quorum", self.quorum, 0)
+        if self.clients and self.quorum > self.clients:
+            raise InputError(
+                f"A quorum of {self.quorum} is more than the {self.clients} clients that there are."
+            )
         for name in ("noise", "share_all_models"):
             if not isinstance(getattr(self, name), bool):
                 shown = name.replace("_", "-")
@@ -103,6 +111,13 @@ class Settings:
         except TypeError as error:
             raise InputError(f"A setting has the wrong kind of value: {error}.") from error
 
+    def plain(self) -> dict[str, Any]:
+        """All of them as plain data, by their names in the app."""
+        rules = {rule.name: getattr(self.training, rule.name) for rule in fields(self.training)}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
+        paths = {name: value.as_posix() for name, value in own.items() if isinstance(value, Path)}
+        return {name.replace("_", "-"): value for name, value in {**own, **paths, **rules}.items()}
+
     @property
     def limits(self) -> Limits:
         """What is too much for one client to claim or send."""
@@ -118,3 +133,12 @@ class Settings:
     def store_path(self) -> Path:
         """Where every trained coalition is kept."""
         return self.store or self.out / "store.db"
+
+
+def quorum_of(asked: int, clients: int) -> int:
+    """How many clients it takes to begin.
+
+    >>> quorum_of(0, 5), quorum_of(4, 5), quorum_of(0, 1)
+    (2, 4, 1)
+    """
+    return asked or min(_FEWEST, clients)

@@ -28,6 +28,7 @@ from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import Reading, completed, lacking
 from fedvalue.games._members import Members
 from fedvalue.games._recognised import refuse_changed, refuse_unrecognised
+from fedvalue.games._recorded import RecordedGame
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
 from fedvalue.games._table_file import read_table
@@ -49,6 +50,7 @@ __all__ = [
     "Reading",
     "Random",
     "Recognised",
+    "RecordedGame",
     "Reseeded",
     "RestrictedGame",
     "Sharing",

@@ -18,16 +18,19 @@ from fedvalue._checks import as_path, checked_call, expect
 from fedvalue._files import write_file
 from fedvalue.errors import InputError
 from fedvalue.estimators import guarantee_lines
+from fedvalue.payout import AbsentRule
 from fedvalue.report._cover import Cover
 from fedvalue.report._facts import Facts, Terms
 from fedvalue.report._gather import gather
 from fedvalue.report._markdown import as_markdown
+from fedvalue.report._origin import FEDERATION
 from fedvalue.report._page import as_html
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
 
 __all__ = [
+    "FEDERATION",
     "FORMATS",
     "Absent",
     "Cover",
@@ -55,6 +58,7 @@ def report(
     currency: str = "",
     rule: str | None = None,
     anyway: bool = False,
+    absent: str | AbsentRule = "excluded",
     format: str | None = None,
     consortium: str | None = None,
     period: str | None = None,
@@ -65,8 +69,9 @@ def report(
     """Writes a report of values: one file that works offline; Markdown where its name ends in .md.
 
     With the `store` that the values were made with, it also shows what the trainings tell. A `pot` is shared out
-    by a `rule`, `anyway` or only if something was learned (see `payout`); without one, payouts are in percent.
-    `consortium`, `period`, `date` and `operator` are for its head. `record` is what run.json says of the run.
+    by a `rule`, `anyway` or only if something was learned, with a rule for `absent` clients (see `payout`); without a
+    pot, payouts are in percent. `consortium`, `period`, `date` and `operator` are for its head. `record` is what run.json
+    says of the run.
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
     path = as_path("The path of a report", path)
@@ -76,7 +81,7 @@ def report(
     elif store is not None:
         with UtilityStore(store, create=False) as opened:
             history = read_history(opened, values)
-    terms = Terms(None if pot is None else str(pot), currency, rule, anyway)
+    terms = Terms(None if pot is None else str(pot), currency, rule, anyway, absent)
     cover = Cover.of(consortium, period, date, operator)
     content = render(values, history, record, terms, format or path.suffix, cover=cover)
     with write_file(path) as file:

@@ -11,7 +11,7 @@ from typing import Any
 from fedvalue._text import count, one_line, plural, shortened
 from fedvalue.audit import Audit
 from fedvalue.outcome import UTILITY
-from fedvalue.payout import Payout, doubtful_orders
+from fedvalue.payout import AbsentRule, Payout, doubtful_orders
 from fedvalue.report._clients import Client
 from fedvalue.report._cover import Cover
 from fedvalue.report._incidents import Incident
@@ -34,18 +34,19 @@ _MOST_CORRELATIONS = 300  # clients: beyond, the correlations of their values al
 class Terms:
     """What is paid out and how. Without a pot, the payout is in percent of whatever the pot will be.
 
-    `anyway`: also by values of a model that has learnt nothing.
+    `anyway`: also by values of a model that has learnt nothing. `absent` is the rule for absent clients.
     """
 
     pot: str | None = None
     currency: str = ""
     rule: str | None = None
     anyway: bool = False
+    absent: str | AbsentRule = "excluded"
 
     @property
     def chosen(self) -> bool:
         """Whether somebody asked for a payout, who must hear of it when it is impossible."""
-        return self.pot is not None or self.rule is not None
+        return self.pot is not None or self.rule is not None or self.absent != "excluded"
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def gather(
         version=__version__,
         cover=cover_of(cover, record),
         statements=statements(values, clients, paid, without_each(values, trainings), looked, unit),
-        sensitivity=sensitivity(values, paid, trainings, anyway=terms.anyway),
+        sensitivity=sensitivity(values, paid, trainings, absent=terms.absent, anyway=terms.anyway),
         incidents=incidents_of(values, record),
         rules=rules_of(values, record, trainings, paid),
         agreement=str((record or {}).get("agreement") or ""),
@@ -131,8 +131,10 @@ def _payout(values: Values, terms: Terms) -> Payout | Absent:
     rule = terms.rule or _DEFAULT_RULE
     try:
         if terms.pot is None:
-            return payout(values, 100, rule, currency="%", anyway=terms.anyway)
-        return payout(values, terms.pot, rule, currency=terms.currency, anyway=terms.anyway)
+            return payout(values, 100, rule, currency="%", absent=terms.absent, anyway=terms.anyway)
+        return payout(
+            values, terms.pot, rule, currency=terms.currency, absent=terms.absent, anyway=terms.anyway
+        )
     except InputError as error:
         if terms.chosen:
             raise

@@ -71,7 +71,7 @@ def limits(values: Values) -> tuple[str, ...]:
             f"The values of {values.method} are in {values.unit}, not in {values.metric}: they do not add up to what all "
             "clients gain together."
         )
-    said += [f"{absent_text(name, why)} It gets no payout." for name, why in values.absent.items()]
+    said += [absent_text(name, why) for name, why in values.absent.items()]
     if values.noise is None:
         if values.errors["training"] is None:
             said.append(

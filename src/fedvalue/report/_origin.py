@@ -15,9 +15,11 @@ from fedvalue.scenarios import SCENARIOS
 from fedvalue.store import History
 from fedvalue.values import Values
 
-__all__ = ["Origin", "command_of", "origin_of", "part_of", "rows_of"]
+__all__ = ["FEDERATION", "Origin", "command_of", "origin_of", "part_of", "rows_of"]
 
 _FORMAT = "fedvalue.run/1"
+FEDERATION = "fedvalue.flower/1"
+"""The format of the record that a valuation in a Flower federation leaves."""
 _UNNAMED = "its own"  # the partition of a scenario that was made in Python
 
 
@@ -47,11 +49,18 @@ def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: Histo
     until = "" if trainings is None else trainings.last
     rows = [("Game", values.game_id or "not named"), ("Method", values.method)]
     rows += [("Seed", str(values.seed))] if values.seed is not None else []
+    rows += [("Agreement", values.agreement)] if values.agreement else []
+    if values.chain is not None:
+        rows.append(
+            ("Chain of the store", f"{plural(values.chain.rows, 'row')}, the last {values.chain.link}")
+        )
     counted = "training" if values.seeds > 1 or values.luck_trainings else "coalition"
     rows += [("Budget", plural(values.budget, counted))] if values.budget is not None else []
     if values.known_before:
         needed = f"{plural(values.known_before, 'coalition')}; without them, the same run gives other values"
         rows.append(("Also used from the store", needed))
+    if record is not None and record.get("format") == FEDERATION:
+        return _of_federation(record, [*rows, *_times(trainings)], until)
     if record is None or record.get("format") != _FORMAT:
         why = "There is no record of the run beside these values, so the command is not known."
         return Origin((), None, why, (*rows, *_times(trainings)), None, until)
@@ -86,6 +95,27 @@ def rows_of(values: Values, record: Mapping[str, Any] | None) -> list[int] | Non
     places = range(values.n) if values.clients is None else values.clients
     complete = values.clients is not None or len(numbers) == values.n
     return [numbers[i] for i in places] if complete and max(places) < len(numbers) else None
+
+
+def _of_federation(record: Mapping[str, Any], rows: list[tuple[str, str]], until: str) -> Origin:
+    """Who took part with how many rows, how the run was set, and what happened in it."""
+    scenario, settings = part_of(record, "scenario"), part_of(record, "settings")
+    clients = zip(scenario.get("clients", ()), scenario.get("rows", ()), strict=False)
+    versions = [f"{name} {version}" for name, version in part_of(record, "versions").items()]
+    told = [f"{name} {_text(value)}" for name, value in settings.items() if value not in (None, "")]
+    rows += [
+        ("Rows of the clients", ", ".join(f"{name} {count}" for name, count in clients)),
+        ("Fingerprint of the data", str(scenario.get("fingerprint", "not recorded"))),
+        ("Models measured by", str(record.get("evaluated_at", "not recorded"))),
+        ("Settings", ", ".join(told) or "not recorded"),
+        ("Versions", ", ".join(versions) or "not recorded"),
+        ("Began and ended", f"{record.get('began', 'not recorded')}, {record.get('ended', 'not recorded')}"),
+        ("Messages", f"{record.get('messages', '?')} in {record.get('message_rounds', '?')} message rounds"),
+    ]
+    rows += [("Incident", str(incident)) for incident in record.get("incidents", ())]
+    why = "The values were made in a Flower federation: its nodes have the data. The settings below make the same run again."
+    kept = {key: part for key, part in record.items() if key != "store"}
+    return Origin(("a Flower federation",), None, why, tuple(rows), kept, until)
 
 
 def _times(trainings: History | None) -> list[tuple[str, str]]:

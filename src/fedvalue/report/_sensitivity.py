@@ -10,7 +10,7 @@ import numpy as np
 
 from fedvalue._text import one_line
 from fedvalue.errors import InputError
-from fedvalue.payout import RULES, Payout, payout
+from fedvalue.payout import RULES, AbsentRule, Payout, payout
 from fedvalue.report._other_metrics import Other, other_metrics
 from fedvalue.report._trained import Absent
 from fedvalue.store import History
@@ -73,7 +73,12 @@ class Sensitivity:
 
 
 def sensitivity(
-    values: Values, paid: Payout | Absent, trainings: History | Absent, *, anyway: bool = False
+    values: Values,
+    paid: Payout | Absent,
+    trainings: History | Absent,
+    *,
+    absent: str | AbsentRule = "excluded",
+    anyway: bool = False,
 ) -> Sensitivity | Absent:
     """How the amounts of a payout would change.
 
@@ -90,7 +95,15 @@ def sensitivity(
     def consider(kind: str, what: str, note: str, of: Values, rule: str) -> None:
         try:
             found = payout(
-                of, paid.pot, rule, paid.min_share, paid.step, paid.currency, _DRAWS, anyway=anyway
+                of,
+                paid.pot,
+                rule,
+                paid.min_share,
+                paid.step,
+                paid.currency,
+                _DRAWS,
+                absent=absent,
+                anyway=anyway,
             )
         except InputError as error:
             refused.append((what, str(error)))
@@ -106,7 +119,7 @@ def sensitivity(
     else:
         for other in _at_most(others):
             consider(*_named(other), _valued(values, other), paid.rule)
-    return Sensitivity(tuple(alternatives), tuple(refused), tuple(_luck(values, paid, anyway)))
+    return Sensitivity(tuple(alternatives), tuple(refused), tuple(_luck(values, paid, absent, anyway)))
 
 
 def _at_most(others: Sequence[Other]) -> list[Other]:
@@ -154,7 +167,7 @@ def _compared(kind: str, what: str, note: str, paid: Payout, other: Payout) -> A
     )
 
 
-def _luck(values: Values, paid: Payout, anyway: bool) -> list[Luck]:
+def _luck(values: Values, paid: Payout, absent: str | AbsentRule, anyway: bool) -> list[Luck]:
     """The ranges of the payout where one part of the error is all there is."""
     found = []
     for name, part in values.parts.items():
@@ -163,7 +176,14 @@ def _luck(values: Values, paid: Payout, anyway: bool) -> list[Luck]:
         alone = replace(values, parts={name: part}, covariance=part, stderr=None, guarantee="biased")
         try:
             other = payout(
-                alone, paid.pot, paid.rule, paid.min_share, paid.step, paid.currency, anyway=anyway
+                alone,
+                paid.pot,
+                paid.rule,
+                paid.min_share,
+                paid.step,
+                paid.currency,
+                absent=absent,
+                anyway=anyway,
             )
         except InputError:  # the rule needs what this part alone does not have
             continue

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
+from fedvalue.agreement import Agreement
 from fedvalue.games import EmptyLike
 from fedvalue.learners.metrics import MetricLike
 from fedvalue.run._methods import MethodLike
@@ -60,3 +61,4 @@ class JobOptions(TypedDict, total=False):
     period: str | None
     date: str | None
     operator: str | None
+    agreement: str | PathLike[str] | Agreement | None

@@ -127,6 +127,7 @@ def record_of(job: Job) -> dict[str, Any]:
             {
                 "format": _FORMAT,
                 **job.identity(),
+                **({} if job.agreed is None else {"agreement": job.agreed.hash}),
                 "scenario": {
                     "name": prepared.source,
                     "partition": prepared.partition,
@@ -151,6 +152,12 @@ def record_of(job: Job) -> dict[str, Any]:
                 "learner": dict(game.learner.identity()),
                 "training": _applied(game),
                 "cover": {name: text for name in _COVER if (text := getattr(job, name))},
+                # What is known of the game beforehand, for those who compute values from its trainings alone.
+                "game": {
+                    "seeds": game.seeds,
+                    "idle": list(game.idle),
+                    "alike": [list(g) for g in game.alike],
+                },
                 "backend": job.backend,
                 "device": game.trainer.device if isinstance(game.trainer, Located) else prepared.device,
                 "memory": parse_memory(job.memory),

@@ -9,14 +9,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedvalue._files import sealed, write_file, write_json
+from fedvalue._files import write_file
 from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
 from fedvalue.run._adopt import enter_game
 from fedvalue.run._claims import Claims, what_if_claimed
-from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
+from fedvalue.run._folder import AGREEMENT_FILE, REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
@@ -156,8 +156,10 @@ class Result:
         return out
 
     def write_values(self, folder: str | PathLike[str]) -> None:
-        """Leaves values.json in a folder."""
-        write_json(Path(folder) / VALUES_FILE, sealed(self.values.to_dict()))
+        """Leaves values.json in a folder, and the agreement that they were made under."""
+        if self.job.agreed is not None:
+            self.job.agreed.save(Path(folder) / AGREEMENT_FILE)
+        self.values.save(Path(folder) / VALUES_FILE)
 
     def history(self) -> History:
         """Every training behind the values: all that the store has, or those of this run."""

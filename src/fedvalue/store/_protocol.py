@@ -8,8 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from fedvalue.coalitions import Trial
 from fedvalue.outcome import Outcome
+from fedvalue.store._chain import Head
 
-__all__ = ["Claiming", "Registering", "Store", "Surveyed", "agree", "register"]
+__all__ = ["Chained", "Claiming", "Registering", "Store", "Surveyed", "agree", "register"]
 
 _SAME = {"rel_tol": 1e-6, "abs_tol": 1e-9}  # deterministic trainings; another library may round otherwise
 
@@ -38,6 +39,13 @@ class Registering(Protocol):
     """A store that also keeps what a game is: for people who look into it. A run does without."""
 
     def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None: ...
+
+
+@runtime_checkable
+class Chained(Protocol):
+    """A store whose rows are chained by hashes. Values write the head of the chain down; without, they do not."""
+
+    def head(self, game_id: str) -> Head: ...
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fedvalue._files import CHECKSUM, is_sealed
 from fedvalue.errors import InputError
 from fedvalue.values._covariance import correlations_of, covariance_of, deviations
-from fedvalue.values._parts import Cost
+from fedvalue.values._parts import Chain, Cost
 from fedvalue.yardsticks import Baseline, Empty
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _KINDS: dict[str, Any] = {
     "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
     "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
     "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType), "most_seeds": (int, NoneType), "groups": Mapping,
+    "chain": (Mapping, NoneType), "agreement": str,
 }  # fmt: skip
 
 
@@ -72,6 +73,8 @@ def to_dict(values: Values) -> dict[str, Any]:
     plain |= {} if values.test_rows is None else {"test_rows": values.test_rows}
     plain |= {} if values.most_seeds is None else {"most_seeds": values.most_seeds}
     plain |= {"groups": {name: list(of) for name, of in values.groups.items()}} if values.groups else {}
+    plain |= {} if values.chain is None else {"chain": asdict(values.chain)}
+    plain |= {"agreement": values.agreement} if values.agreement else {}
     if values.parts:
         plain["parts"] = {
             name: {"stderr": deviations(part).tolist(), "correlation": correlations_of(part)}
@@ -91,7 +94,7 @@ def values_from(data: Any, build: Callable[[dict[str, Any]], T]) -> T:
             f"Expected values in the format {_FORMAT!r}. Got {came!r}. "
             "Run the same command again with this version; with its store, nothing is trained again."
         )
-    if not is_sealed(data):
+    if CHECKSUM in data and not is_sealed(data):  # values that were never in a file have none
         raise InputError(
             "These values are not as fedvalue wrote them: their content does not match its checksum. Run the same "
             "command again; with its store, nothing is trained again."
@@ -127,7 +130,7 @@ def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
     if data.get("replicates", 1) < 1 or data.get("known_before", 0) < 0:
         raise ValueError("replicates must be at least 1 and known_before at least 0")
     typed: dict[str, Any] = {} if data.get("cost") is None else {"cost": Cost(**data["cost"])}
-    for name, kind in (("empty", Empty), ("baseline", Baseline)):
+    for name, kind in (("empty", Empty), ("baseline", Baseline), ("chain", Chain)):
         typed |= {} if data.get(name) is None else {name: kind.from_dict(data[name])}
     if data.get("parts") is not None:
         typed["parts"] = {

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedvalue._checks import as_array, between, checked_init, expect, whole
+from fedvalue._checks import as_array, as_path, between, checked_init, expect, whole
+from fedvalue._files import sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
 from fedvalue.values._covariance import deviations
 from fedvalue.values._json import to_dict, values_from
-from fedvalue.values._parts import Cost
+from fedvalue.values._parts import Chain, Cost
 from fedvalue.values._shown import frame, table, text
 from fedvalue.weights import blocks_of
 from fedvalue.yardsticks import Baseline, Empty
@@ -54,6 +57,9 @@ class Values:
     Where clients joined as `groups`, values are Owen values, and `of_groups` has what each group is worth as a whole.
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
+
+    `chain` says which rows of the store they rest on, and `agreement` is the hash of the agreement that the run was
+    made under, if there was one.
 
     >>> v = Values(mean=[3.0, 1.0], names=("a", "b"), method="exact", evaluations=4)
     >>> v.share.tolist()
@@ -96,6 +102,8 @@ class Values:
     test_rows: int | None = None
     most_seeds: int | None = None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    chain: Chain | None = None
+    agreement: str = ""
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
@@ -350,6 +358,12 @@ class Values:
         A covariance is written as correlations below the diagonal, row by row, to six decimals.
         """
         return to_dict(self)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Writes the values to a file that the commands read, with a checksum."""
+        file = as_path("The path of values", path)
+        write_json(file, sealed(self.to_dict()))
+        return file
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Values:
