@@ -10,8 +10,10 @@ import pytest
 from federations import QUICK, digits, outcomes
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import fedvalue as fv
+from fedvalue.cli import app
 from fedvalue.trainers import LocalTrainer
 from fedvalue.training import Training, claims_apart, counted, data_weights
 
@@ -145,6 +147,13 @@ class TestWhatALieBrings:
         assert all(claim.all_then < 0.7 for claim in found.claims)
         assert "clipped weights of at most 50%" in str(found)
         assert "nobody trains again" in found.to_dict()["statement"]
+
+    def test_from_the_command_line(self) -> None:
+        command = "run --no-config --clients 3 --samples 30 --rounds 1 --epochs 1 --budget 6 --weights clipped --max-share 0.5"
+        printed = CliRunner().invoke(app, [*command.split(), "--claims"])
+        assert printed.exit_code == 0, printed.output
+        assert "clipped weights (at most 50% of all)" in printed.output
+        assert "rows × 50" in printed.output
 
     @pytest.mark.parametrize("rows", [(0.0,), (-1.0,), (float("nan"),)])
     def test_factors_that_make_no_sense(self, rows: tuple[float, ...]) -> None:

@@ -29,7 +29,7 @@ __all__ = ["run"]
 
 _OF_COMMAND = ("name", "clients", "partition", "samples", "seed", "data_dir")
 _OWN = (
-    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "group", "scenario_option", "model_option"
+    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "group", "claims", "scenario_option", "model_option"
 )  # not of the job  # fmt: skip
 
 
@@ -81,6 +81,7 @@ def run(
     period: PeriodOption = None,
     date: DateOption = None,
     operator: OperatorOption = None,
+    claims: Annotated[bool, typer.Option("--claims", help="Also show what clients would gain by claiming more rows or scaling their updates; records one training of all.")] = False,
     json: JsonTarget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it would take.")] = False,
     config: Annotated[Path | None, typer.Option(callback=read_config, is_eager=True, help=f"File with options in [run]. [default: {FILE}, if it exists]")] = None,
@@ -129,6 +130,11 @@ def run(
         print_table(result.values.table())
     for line in () if quiet else result.lines():
         say(line)
+    if claims and not quiet:
+        with busy("recording a training of all clients", quiet):
+            lies = result.what_if_claimed()
+        say()
+        say(str(lies))
     written = [] if out is None else [out / VALUES_FILE, out / REPORT_FILE]
     if out is not None:  # after the result: the page takes a moment, and may fail where the values did not
         with busy("writing the report", quiet):
