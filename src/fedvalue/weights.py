@@ -23,7 +23,17 @@ from fedvalue._checks import did_you_mean, expect
 from fedvalue.coalitions import mask_of, members, shapley_weights
 from fedvalue.errors import InputError
 
-__all__ = ["Blocks", "Weights", "blocks_of", "coalitions_of", "owen", "shapley", "weights_of"]
+__all__ = [
+    "Blocks",
+    "Weights",
+    "blocks_of",
+    "coalitions_of",
+    "owen",
+    "read_groups",
+    "shapley",
+    "weights_of",
+    "without_clients",
+]
 
 Array: TypeAlias = "NDArray[np.float64]"
 Blocks: TypeAlias = tuple[tuple[int, ...], ...]
@@ -154,6 +164,36 @@ def blocks_of(names: Sequence[str], groups: Mapping[str, Sequence[str | int]] | 
     found = [tuple(sorted(i for i, of in taken.items() if of == name)) for name in groups]
     found += [(i,) for i in range(len(names)) if i not in taken]
     return tuple(sorted(found)) if any(len(block) > 1 for block in found) else None
+
+
+def read_groups(texts: Iterable[str]) -> dict[str, list[str]] | None:
+    """Groups of clients by name, as they are written on a command line; None where there are none.
+
+    >>> read_groups(["Holding=A,B", "Other=C, D"])
+    {'Holding': ['A', 'B'], 'Other': ['C', 'D']}
+    """
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, clients = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"A group is written as NAME=CLIENT,CLIENT. Got {text!r}.")
+        if name.strip() in found:
+            raise InputError(f"The group {name.strip()!r} was given twice.")
+        found[name.strip()] = [client.strip() for client in clients.split(",")]
+    return found or None
+
+
+def without_clients(
+    groups: Mapping[str, Sequence[str]] | None, gone: Iterable[str]
+) -> dict[str, list[str]] | None:
+    """The groups without clients that are absent; None where nobody is left in any.
+
+    >>> without_clients({"Holding": ["A", "B"], "Other": ["C"]}, ["C"])
+    {'Holding': ['A', 'B']}
+    """
+    absent = set(gone)
+    left = {name: [client for client in of if client not in absent] for name, of in (groups or {}).items()}
+    return {name: of for name, of in left.items() if of} or None
 
 
 def _number(names: Sequence[str], group: str, client: str | int) -> int:

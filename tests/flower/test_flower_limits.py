@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +15,16 @@ from federations import QUICK, digits, outcomes
 from flower_fakes import CLOSE, DIGITS, SIZES, FakeGrid, Twist, changed, federation, parties, told
 from flwr.app import Message, RecordDict
 
+import fedvalue as fv
 from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.flower._limits import Limits
 from fedvalue.flower._reports import remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._settings import Settings
 from fedvalue.flower._trainer import FlowerTrainer
+from fedvalue.flower._valuation import Valuation
 from fedvalue.flower._wire import ARRAYS, TRAIN
+from fedvalue.games import FederatedGame
 from fedvalue.learners import make_learner
 from fedvalue.trainers import LocalTrainer
 from fedvalue.training import Training
@@ -186,3 +190,35 @@ def test_weights_by_rule_are_the_same_as_in_one_process(weights: dict[str, Any])
     for mask in (3, 7):
         assert found[mask] == pytest.approx(expected[mask], **CLOSE)
     assert found[7]["loss"] != pytest.approx(others[7]["loss"], rel=1e-4)
+
+
+class TestGroups:
+    GROUPS = "Holding=client 0, client 1; Other=client 2"
+
+    def test_a_setting_says_who_belongs_together(self) -> None:
+        settings = Settings.from_config({"clients": 3, "groups": self.GROUPS})
+        assert settings.parties == {"Holding": ["client 0", "client 1"], "Other": ["client 2"]}
+        assert Settings.from_config({"clients": 3}).parties is None
+        with pytest.raises(InputError, match="cannot value clients in groups"):
+            Settings.from_config({"clients": 3, "groups": self.GROUPS, "method": "ipss"})
+
+    def test_values_are_those_of_one_process_and_of_those_who_are_there(self, tmp_path: Path) -> None:
+        groups = Settings.from_config({"clients": 3, "groups": self.GROUPS}).parties
+        scenario, grid, trainer = federation(patience=0.0)
+        there = fv.value(FederatedGame(scenario, "mlp", QUICK), "exact", groups=groups, noise=False)
+        assert trainer.roster is not None
+        game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer)
+        valuation = Valuation(
+            method="exact", budget=None, seed=0, missing="use-known", store=tmp_path / "s.db", out=tmp_path,
+            evaluated_at="server", options={"noise": False}, groups=groups,
+        )  # fmt: skip
+        values = valuation.run(game, trainer.roster)
+        assert values.mean == pytest.approx(there.mean, abs=1e-6)
+        assert values.groups == there.groups
+        del grid.parties[101]
+        later = FlowerTrainer(grid, trainer.roster, deadline=0.3, patience=0.0)
+        other = FederatedGame(scenario, "mlp", replace(QUICK, seed=5), trainer=later)
+        rest = valuation.run(other, trainer.roster)
+        assert rest.names == ("client 0", "client 2")
+        assert rest.groups == {}  # of the holding one client is left
+        assert list(rest.absent) == ["client 1"]

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 from fedvalue._checks import fits, in_words
 from fedvalue.errors import InputError, MethodError
 
-__all__ = ["app_settings", "groups", "method_options", "model_options", "scenario_options"]
+__all__ = ["app_settings", "method_options", "model_options", "scenario_options"]
 
 
 def scenario_options(texts: Sequence[str], taken: Collection[str]) -> dict[str, Any]:
@@ -57,23 +57,6 @@ def method_options(method: str, texts: Sequence[str]) -> dict[str, Any]:
 
     known = get_type_hints(as_method(method).function)
     return {name: _typed(method, name, text, known.get(name, Any)) for name, text in pairs.items()}
-
-
-def groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
-    """Groups of clients by name.
-
-    >>> groups(["Holding=A,B", "Other=C, D"])
-    {'Holding': ['A', 'B'], 'Other': ['C', 'D']}
-    """
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        name, equals, clients = text.partition("=")
-        if not equals or not name.strip():
-            raise InputError(f"A group is written as NAME=CLIENT,CLIENT. Got {text!r}.")
-        if name.strip() in found:
-            raise InputError(f"The group {name.strip()!r} was given twice.")
-        found[name.strip()] = [client.strip() for client in clients.split(",")]
-    return found or None
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

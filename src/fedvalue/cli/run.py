@@ -21,7 +21,7 @@ from fedvalue.cli._options import (
     QuietOption,
     complete,
 )
-from fedvalue.cli._pairs import groups, method_options, model_options, scenario_options
+from fedvalue.cli._pairs import method_options, model_options, scenario_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
 
@@ -93,6 +93,7 @@ def run(
     The command line takes precedence over the file. With its store, a run that was stopped continues where it left off.
     """
     from fedvalue.run import REPORT_FILE, VALUES_FILE, Job, heading
+    from fedvalue.weights import read_groups
 
     quiet = quiet or json == "-"
     check_targets(json)
@@ -102,7 +103,7 @@ def run(
     given["model_options"] = model_options(model_option or ())
     with notes():
         options = method_options(method, option or ()) | ({"noise": False} if no_noise else {})
-        given |= {"method": method, "budget": budget, "options": options, "groups": groups(group or ())}
+        given |= {"method": method, "budget": budget, "options": options, "groups": read_groups(group or ())}
         job = Job(**given)
         with busy("reading the data", quiet):
             prepared = job.prepared

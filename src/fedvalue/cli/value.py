@@ -20,7 +20,7 @@ from fedvalue.cli._options import (
     TableOption,
     complete,
 )
-from fedvalue.cli._pairs import groups, method_options
+from fedvalue.cli._pairs import method_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
 
@@ -68,6 +68,7 @@ def value(
     from fedvalue.estimators import guarantee_lines
     from fedvalue.games import read_table
     from fedvalue.run import default_method, with_seeds
+    from fedvalue.weights import read_groups
 
     check_targets(json)
     with notes():
@@ -75,7 +76,7 @@ def value(
         chosen = method or default_method(game.n, budget, 1 if seeds == 1 else game.seeds)
         options = with_seeds(chosen, method_options(chosen, option or ()), seeds)
         values = fv.value(
-            game, chosen, budget, seed, store, progress=not quiet, groups=groups(group or ()), **options
+            game, chosen, budget, seed, store, progress=not quiet, groups=read_groups(group or ()), **options
         )
     write_result(sealed(values.to_dict()), json)
     if json == "-" or (json and quiet):

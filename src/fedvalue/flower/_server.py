@@ -132,6 +132,7 @@ def value_federation(
         budget=settings.budget,
         seed=settings.training.seed,
         options=settings.options,
+        groups=settings.parties,
         missing=settings.missing,
         evaluated_at=settings.evaluate,
         store=settings.store_path,

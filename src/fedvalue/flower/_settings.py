@@ -12,6 +12,7 @@ from fedvalue.errors import InputError
 from fedvalue.flower._limits import Limits
 from fedvalue.run import as_method, check_options, refuse_two_ways, with_seeds
 from fedvalue.training import Training
+from fedvalue.weights import read_groups
 
 __all__ = ["ERROR_FILE", "MISSING", "Settings", "quorum_of"]
 
@@ -53,6 +54,7 @@ class Settings:
     memory_mb: float = 1024.0
     max_claim: float = 1000.0
     max_update: float = 100.0
+    groups: str = ""
     out: Path = Path("fedvalue-results")
     store: Path | None = None
     training: Training = Training()  # noqa: RUF009 - frozen
@@ -80,7 +82,12 @@ class Settings:
             )
         refuse_two_ways(self.replicates, self.seeds)
         self.limits  # noqa: B018 - checks them
-        check_options(as_method(self.method), self.options)
+        method = as_method(self.method)
+        if self.parties and not method.uses_groups:
+            raise InputError(
+                f"{method.name} cannot value clients in groups. Leave `groups` out, or choose surrogate or exact."
+            )
+        check_options(method, self.options)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], own: tuple[str, ...] = ()) -> Settings:
@@ -117,6 +124,11 @@ class Settings:
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
         paths = {name: value.as_posix() for name, value in own.items() if isinstance(value, Path)}
         return {name.replace("_", "-"): value for name, value in {**own, **paths, **rules}.items()}
+
+    @property
+    def parties(self) -> dict[str, list[str]] | None:
+        """Who belongs together: "Holding=A,B; Other=C,D"."""
+        return read_groups(text for text in str(self.groups).split(";") if text.strip())
 
     @property
     def limits(self) -> Limits:

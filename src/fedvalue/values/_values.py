@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
 from fedvalue.values._covariance import deviations
+from fedvalue.values._groups import of_groups
 from fedvalue.values._json import to_dict, values_from
 from fedvalue.values._parts import Chain, Cost
 from fedvalue.values._shown import frame, table, text
@@ -156,28 +157,7 @@ class Values:
         >>> v.of_groups().names, v.of_groups().mean.tolist()
         (('Holding', 'b'), [5.0, 2.0])
         """
-        sums = np.zeros((len(self.blocks), self.n))
-        for row, block in zip(sums, self.blocks, strict=True):
-            row[list(block)] = 1
-        called = {frozenset(self.names.index(c) for c in of): name for name, of in self.groups.items()}
-        names = [called.get(frozenset(block), self.names[block[0]]) for block in self.blocks]
-        covariance = None if self.covariance is None else sums @ self.covariance @ sums.T
-        stderr = (
-            None if self.stderr is None else sums @ self.stderr
-        )  # the worst case where nothing else is known
-        return replace(
-            self,
-            mean=sums @ self.mean,
-            names=tuple(names),
-            stderr=stderr if covariance is None else deviations(covariance),
-            dof=None
-            if self.dof is None
-            else np.array([self.dof[list(block)].min() for block in self.blocks]),
-            covariance=covariance,
-            parts={name: sums @ part @ sums.T for name, part in self.parts.items()},
-            groups={},
-            clients=None,
-        )
+        return of_groups(self)
 
     @property
     def other_unit(self) -> str:
