@@ -76,7 +76,7 @@ def run(
     gpus_per_task: Annotated[float | None, typer.Option(min=0, help="GPUs of a Ray task, such as 0.5. [default: 0]")] = None,
     store: Annotated[Path | None, typer.Option(help="File that keeps every training. [default: store.db in --out]")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for values.json, run.json and report.html.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out, whose results move to its folder earlier.")] = False,
     consortium: ConsortiumOption = None,
     period: PeriodOption = None,
     date: DateOption = None,

@@ -58,6 +58,8 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
         "refuse a client that claims so many times the median of the others' rows; 0: no limit",
     ),
     "max-update": (100.0, "refuse updates so many times as long as the median of the others; 0: no limit"),
+    "checkpoints": (True, "keep what is under way after every round, beside the store, until the run ends"),
+    "dry-run": (False, "only say who is there and what a valuation would take; nothing is trained"),
     "out": ("fedvalue-results", "folder of values and report, seen from where the SuperLink was started"),
     "store": ("", "file that keeps every training; empty: store.db in `out`"),
     "task": ("classification", "classification or regression"),

@@ -55,6 +55,8 @@ class Settings:
     max_claim: float = 1000.0
     max_update: float = 100.0
     groups: str = ""
+    checkpoints: bool = True
+    dry_run: bool = False
     out: Path = Path("fedvalue-results")
     store: Path | None = None
     training: Training = Training()  # noqa: RUF009 - frozen
@@ -71,7 +73,7 @@ class Settings:
             raise InputError(
                 f"A quorum of {self.quorum} is more than the {self.clients} clients that there are."
             )
-        for name in ("noise", "share_all_models"):
+        for name in ("noise", "share_all_models", "checkpoints", "dry_run"):
             if not isinstance(getattr(self, name), bool):
                 shown = name.replace("_", "-")
                 raise InputError(f"{shown} must be true or false. Got {getattr(self, name)!r}.")

@@ -160,12 +160,15 @@ class Facts:
             "payout": _plain(self.payout),
             "audit": _plain(self.audit),
             **{name: asdict(part) for name, part in parts.items()},
+            "sensitivity": _plain(self.sensitivity),
+            "incidents": [asdict(incident) for incident in self.incidents],
+            "rows": [client.rows for client in sorted(self.clients, key=lambda client: client.index)],
             "cost": list(self.cost),
             "run": self.origin.record,
         }
 
 
-def _plain(part: Payout | Audit | Absent) -> dict[str, Any]:
+def _plain(part: Payout | Audit | Sensitivity | Absent) -> dict[str, Any]:
     if isinstance(part, Absent):
         return asdict(part)
     plain = part.to_dict()

@@ -5,7 +5,7 @@
 
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._claims import Claims, what_if_claimed
-from fedvalue.run._dry_run import DryRun
+from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
     RECORD_FILE,
@@ -30,6 +30,7 @@ from fedvalue.run._methods import (
 )
 from fedvalue.run._observers import Evaluation
 from fedvalue.run._requests import refuse_two_ways, with_seeds
+from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
 from fedvalue.run._valuation import compare, value
 from fedvalue.run._words import heading
@@ -58,12 +59,15 @@ __all__ = [
     "find_store",
     "heading",
     "keep_earlier",
+    "method_request",
     "methods",
+    "planned_trials",
     "read_record",
     "read_values",
     "refuse_two_ways",
     "run",
     "runnable_methods",
+    "stored_trials",
     "value",
     "what_if_claimed",
     "with_seeds",

@@ -175,7 +175,7 @@ class LocalTrainer:
             if not wave:  # another process is at all of them
                 continue
             models = later_rounds(
-                session, scenario, training.rounds, wave, first, rows, seeds, self.stage, counted
+                session, scenario, training.rounds, wave, first, rows, seeds, self.stage, counted=counted
             )
             outcomes = list(_outcomes(session, measured(session, models, wave), left, began, failed))
             pace.took(sum(work[trial] for trial in wave), time.perf_counter() - began - seconds)

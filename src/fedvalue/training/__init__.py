@@ -16,6 +16,7 @@ from fedvalue.training._counted import claims_apart, counted, counted_rows
 from fedvalue.training._fedavg import (
     Begun,
     canonical_masks,
+    continued_rounds,
     data_weights,
     first_round,
     later_rounds,
@@ -79,6 +80,7 @@ __all__ = [
     "claims_apart",
     "counted",
     "counted_rows",
+    "continued_rounds",
     "data_weights",
     "first_passes",
     "first_round",
