@@ -123,6 +123,25 @@ class TestSound:
         assert found.sound, str(found)
         assert "cannot be computed from the store alone" in str(found)
 
+    @pytest.mark.slow
+    def test_training_again_from_a_folder_of_ones_own(self, tmp_path: Path) -> None:
+        """The folder may be called otherwise, or be on another machine; other rows are another game."""
+        rng, folder = np.random.default_rng(0), tmp_path / "hospitals"
+        folder.mkdir()
+        for name, rows in (("aachen", 30), ("bern", 40), ("como", 25), ("test", 60)):
+            x = rng.normal(size=(rows, 3))
+            lines = [f"{a:.4f},{b:.4f},{c:.4f},{int(a + b + c > 0)}" for a, b, c in x]
+            (folder / f"{name}.csv").write_text("\n".join(["a,b,c,outcome", *lines]) + "\n")
+        fv.run("files", data_dir=folder, label="outcome", method="exact", rounds=1, out=tmp_path / "run")
+        elsewhere = folder.rename(tmp_path / "elsewhere")
+        found = fv.verify(tmp_path / "run", retrain=3, data_dir=elsewhere)
+        assert "3 coalitions of 28" in str(found)
+        assert found.sound, str(found)
+        assert "cannot be read here" in str(fv.verify(tmp_path / "run", retrain=3))
+        with (elsewhere / "bern.csv").open("a") as file:
+            file.write("9.0,9.0,9.0,0\n")
+        assert not fv.verify(tmp_path / "run", retrain=3, data_dir=elsewhere).sound
+
 
 class TestAltered:
     @pytest.mark.parametrize("name", FILES)
