@@ -79,6 +79,11 @@ fedvalue data fetch femnist""",
     "fedvalue flower deploy": 'fedvalue flower deploy consortium --host link.example.org --clients "Hospital A,Hospital B"',
     "fedvalue flower register": 'fedvalue flower register consortium "Hospital A" node.key.pub',
     "fedvalue flower run": "fedvalue flower run consortium --set method=ipss --set budget=32",
+    "fedvalue period close": """\
+fedvalue period close clinics 2026-Q1 --pot 1000 --currency EUR --clients 4 --exact --no-noise
+fedvalue period close clinics 2026-Q2 --pot 1000 --currency EUR --clients 4 --exact --no-noise""",
+    "fedvalue period show": "fedvalue period show clinics --csv quarters.csv",
+    "fedvalue period verify": "fedvalue period verify clinics",
 }
 NOT_RUN = {
     "fedvalue data check": "needs a folder of your own",

@@ -28,6 +28,7 @@ from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
 from fedvalue.payout import AbsentRule, Payout, payout
+from fedvalue.periods import Period, Periods
 from fedvalue.report import report
 from fedvalue.run import DryRun, Evaluation, Job, Result, benchmark, compare, methods, run, value
 from fedvalue.scenarios import Dataset, Scenario, load_scenario
@@ -63,6 +64,8 @@ __all__ = [
     "Party",
     "Payout",
     "PayoutTerms",
+    "Period",
+    "Periods",
     "Plan",
     "Result",
     "Scenario",

@@ -23,6 +23,7 @@ from fedvalue.cli import (
     flower,
     methods,
     payout,
+    period,
     plan,
     report,
     run,
@@ -82,6 +83,7 @@ app.add_typer(agreement.app, name="agreement")
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 app.add_typer(flower.app, name="flower")
+app.add_typer(period.app, name="period")
 
 
 def _print_version(wanted: bool) -> None:

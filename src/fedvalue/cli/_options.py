@@ -26,6 +26,7 @@ __all__ = [
     "NegateOption",
     "OperatorOption",
     "PeriodOption",
+    "PeriodsArgument",
     "QuietOption",
     "RunArgument",
     "StoreArgument",
@@ -108,6 +109,9 @@ RunArgument = Annotated[
     typer.Argument(
         metavar="RUN", help="Folder that `fedvalue run --out` wrote, or a values.json.", show_default=False
     ),
+]
+PeriodsArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Folder of the consortium.", show_default=False)
 ]
 KeyOption = Annotated[
     Path, typer.Option(help="Private key: `fedvalue agreement key` makes one.", show_default=False)

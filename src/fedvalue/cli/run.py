@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fedvalue._files import sealed
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, complain, notes, say, warn
-from fedvalue.cli._exact import exact_or
+from fedvalue.cli._jobs import job_of
 from fedvalue.cli._options import (
     ConsortiumOption,
     DateOption,
@@ -21,32 +21,10 @@ from fedvalue.cli._options import (
     QuietOption,
     complete,
 )
-from fedvalue.cli._pairs import method_options, model_options, scenario_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
 
-if TYPE_CHECKING:
-    from fedvalue.run import Job
-
-__all__ = ["job_of", "run"]
-
-_OF_COMMAND = ("name", "clients", "partition", "samples", "seed", "data_dir")
-_OWN = (
-    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "scenario_option", "model_option"
-)  # not of the job  # fmt: skip
-
-
-def job_of(ctx: typer.Context) -> Job:
-    """The job that the options of the command describe."""
-    from fedvalue.run import Job
-
-    asked = ctx.params
-    method, budget = exact_or(ctx, asked["method"], asked["budget"], asked["exact"])
-    given: dict[str, Any] = {name: value for name, value in asked.items() if name not in _OWN}
-    given["scenario_options"] = scenario_options(asked["scenario_option"] or (), _OF_COMMAND)
-    given["model_options"] = model_options(asked["model_option"] or ())
-    options = method_options(method, asked["option"] or ()) | ({"noise": False} if asked["no_noise"] else {})
-    return Job(**{**given, "method": method, "budget": budget, "options": options})
+__all__ = ["run"]
 
 
 def run(

@@ -32,6 +32,7 @@ from fedvalue.run._observers import Evaluation
 from fedvalue.run._requests import refuse_two_ways, with_seeds
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
+from fedvalue.run._reuse import sparing
 from fedvalue.run._valuation import compare, run_requests, value
 from fedvalue.run._words import heading
 
@@ -68,6 +69,7 @@ __all__ = [
     "run",
     "run_requests",
     "runnable_methods",
+    "sparing",
     "stored_trials",
     "value",
     "with_seeds",

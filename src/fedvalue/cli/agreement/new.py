@@ -52,7 +52,7 @@ def new(
     The data is read, and nothing is trained. Clients without a key are named and do not sign.
     """
     from fedvalue.agreement import Party, PayoutTerms, read_public_line
-    from fedvalue.cli.run import job_of
+    from fedvalue.cli._jobs import job_of
 
     if file.exists():
         raise InputError(f"There is a file {file}. Another agreement is another file.")
