@@ -35,7 +35,15 @@ from fedvalue.evidence import sign
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without reports, which take the longest to be written again."""
     folder = tmp_path_factory.mktemp("signed")
+    signed_run(folder, reports=False, scenario="synthetic")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("complete")
     signed_run(folder, scenario="synthetic")
     return folder
 
@@ -52,8 +60,8 @@ def wrong(case: Path, **more: Any) -> list[str]:
 
 
 class TestSound:
-    def test_everything_is_checked_and_nothing_is_wrong(self, case: Path) -> None:
-        found = fv.verify(case / "run", case / "agreement.json", retrain=3, method="permutation")
+    def test_everything_is_checked_and_nothing_is_wrong(self, complete: Path) -> None:
+        found = fv.verify(complete / "run", complete / "agreement.json", retrain=3, method="permutation")
         assert found.sound, str(found)
         assert [check for check in found.checks if check.state == "unchecked"] == []
         looked = {check.what for check in found.checks}
@@ -97,6 +105,7 @@ class TestSound:
         assert found.sound, str(found)
         assert "same to the last bit" in str(found)
 
+    @pytest.mark.slow
     def test_a_store_that_has_grown_since(self, tmp_path: Path) -> None:
         """The surrogate learns from whatever the store knows: what came later must not count."""
         job = {"scenario": "synthetic", "clients": 6, "samples": 15, "store": tmp_path / "s.db", "seeds": 1}
@@ -144,10 +153,16 @@ class TestSound:
 
 
 class TestAltered:
-    @pytest.mark.parametrize("name", FILES)
+    @pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("report")])
     def test_a_character_of_any_file(self, case: Path, name: str) -> None:
         alter_file(case / "run", name, random.Random(name))
         assert wrong(case)
+
+    @pytest.mark.parametrize("name", first_fast(["report.html", "report.md"]))
+    def test_a_character_of_a_report(self, complete: Path, tmp_path: Path, name: str) -> None:
+        shutil.copytree(complete, tmp_path / "case")
+        alter_file(tmp_path / "case" / "run", name, random.Random(name))
+        assert any(line.startswith(f"WRONG: {name}") for line in wrong(tmp_path / "case"))
 
     @pytest.mark.parametrize("name", SEALED)
     @pytest.mark.parametrize("seed", first_fast(range(3)))
@@ -216,7 +231,7 @@ class TestAltered:
         assert any("the store was made anew" in line for line in wrong(case))
 
     def test_the_agreement_in_the_folder_is_not_mine(self, case: Path, tmp_path: Path) -> None:
-        other = signed_run(tmp_path / "other", scenario="synthetic", seed=1)
+        other = signed_run(tmp_path / "other", reports=False, scenario="synthetic", seed=1)
         found = fv.verify(case / "run", tmp_path / "other" / "agreement.json")
         assert other.values.agreement not in found.about.values()
         assert any("another agreement than" in line for line in found.lines())

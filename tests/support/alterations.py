@@ -35,7 +35,7 @@ TABLES = {
 COLUMNS = [(table, column) for table, columns in TABLES.items() for column in columns]
 
 
-def signed_run(folder: Path, **options: Any) -> Result:
+def signed_run(folder: Path, reports: bool = True, **options: Any) -> Result:
     """A run under a signed agreement with payouts, reports and a signature: `run/` and `agreement.json` in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for who in ("operator", "member"):
@@ -59,13 +59,13 @@ def signed_run(folder: Path, **options: Any) -> Result:
         fewer = {name: n for name, n in outcome.metrics.items() if name not in ("f1", "mse")}
         store.append(game.id, [(mask, Outcome(fewer, rows={}))])
         store.append(game.id, [(mask, outcome)])
-    result = Job(**job, out=out, agreement=agreed).run()
+    result = Job(**job, out=out, agreement=agreed).run(report=reports)
     paid = result.payout("1000", currency="EUR")
     write_json(out / "payout.json", sealed(paid.to_dict()))
     (out / "payout.csv").write_bytes(paid.to_csv().encode())
     (out / "payout.md").write_bytes(paid.to_markdown().encode())
-    result.report(out / "report.html", pot="1000", currency="EUR")
-    result.report(out / "report.md", pot="1000", currency="EUR")
+    for name in ("report.html", "report.md") if reports else ():
+        result.report(out / name, pot="1000", currency="EUR")
     sign(out, folder / "operator")
     return result
 
