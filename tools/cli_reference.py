@@ -48,8 +48,24 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue payout": "fedvalue payout demo --pot 100000 --currency EUR --rule floor --md invoice.md",
     "fedvalue audit": "fedvalue audit demo --md audit.md",
     "fedvalue report": "fedvalue report demo --pot 100000 --currency EUR",
+    "fedvalue agreement key": """\
+fedvalue agreement key clearing
+fedvalue agreement key aachen""",
+    "fedvalue agreement new": """\
+fedvalue agreement new agreement.json --operator "Clearing=clearing.pub" --member client-0=aachen.pub -- --clients 5 --exact""",
+    "fedvalue agreement sign": """\
+fedvalue agreement sign agreement.json --key clearing
+fedvalue agreement sign agreement.json --key aachen""",
+    "fedvalue agreement show": "fedvalue agreement show agreement.json",
+    "fedvalue agreement check": "fedvalue agreement check agreement.json",
+    "fedvalue verify": "fedvalue verify demo --out verdict.html",
+    "fedvalue sign": """\
+fedvalue agreement key operator
+fedvalue sign demo --key operator""",
     "fedvalue data check": "fedvalue data check hospitals --label outcome",
     "fedvalue data ls": "fedvalue data ls",
+    "fedvalue data sketch": "fedvalue data sketch mine --label outcome --secret secret.txt --out sketches",
+    "fedvalue data overlap": "fedvalue data overlap sketches/aachen.sketch.npz sketches/bern.sketch.npz",
     "fedvalue data show": "fedvalue data show digits --clients 6 --partition size+label-flip",
     "fedvalue data fetch": """\
 fedvalue data fetch mnist
@@ -73,6 +89,8 @@ fedvalue period close clinics 2026-Q2 --pot 1000 --currency EUR --clients 4 --ex
 }
 NOT_RUN = {
     "fedvalue data check": "needs a folder of your own",
+    "fedvalue data sketch": "needs a folder of your own",
+    "fedvalue data overlap": "needs the sketches of your clients",
     "fedvalue store rename": "the store of the demo has other clients",
     "fedvalue data fetch": "needs the network",
     "fedvalue flower demo": "starts servers, which takes a minute",

@@ -267,7 +267,9 @@ class TestResults:
         assert after == before
         run(FakeGrid(parties(scenario)))
         assert not (tmp_path / "error.json").exists()
-        (kept,) = (tmp_path / "earlier").iterdir()  # what a new result takes the place of
+        folders = list((tmp_path / "earlier").iterdir())  # what a new result takes the place of
+        assert sorted(path.name for of in folders for path in of.iterdir()) == ["error.json", *sorted(before)]
+        (kept,) = (of for of in folders if (of / "values.json").exists())
         for name in ("values.json", "report.html"):
             assert (kept / name).read_bytes() == before[name]
         done = RUNNER.invoke(app, ["audit", str(kept), "--quiet"])  # it knows where the store is

@@ -16,6 +16,7 @@ import typer
 
 from fedvalue._version import __version__
 from fedvalue.cli import (
+    agreement,
     audit,
     compare,
     data,
@@ -26,8 +27,10 @@ from fedvalue.cli import (
     plan,
     report,
     run,
+    sign,
     store,
     value,
+    verify,
 )
 from fedvalue.cli._console import complain, print_json, say
 from fedvalue.cli._plugins import OpenGroup
@@ -74,6 +77,9 @@ app.command("compare")(compare.compare)
 app.command("payout")(payout.payout)
 app.command("audit")(audit.audit)
 app.command("report")(report.report)
+app.command("verify")(verify.verify)
+app.command("sign")(sign.sign)
+app.add_typer(agreement.app, name="agreement")
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 app.add_typer(flower.app, name="flower")

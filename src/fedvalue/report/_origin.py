@@ -98,7 +98,7 @@ def rows_of(values: Values, record: Mapping[str, Any] | None) -> list[int] | Non
 
 
 def _of_federation(record: Mapping[str, Any], rows: list[tuple[str, str]], until: str) -> Origin:
-    """Who took part with how many rows, how the run was set, and what happened in it."""
+    """Who took part with how many rows, how the run was set, and what it took."""
     scenario, settings = part_of(record, "scenario"), part_of(record, "settings")
     clients = zip(scenario.get("clients", ()), scenario.get("rows", ()), strict=False)
     versions = [f"{name} {version}" for name, version in part_of(record, "versions").items()]
@@ -112,7 +112,6 @@ def _of_federation(record: Mapping[str, Any], rows: list[tuple[str, str]], until
         ("Began and ended", f"{record.get('began', 'not recorded')}, {record.get('ended', 'not recorded')}"),
         ("Messages", f"{record.get('messages', '?')} in {record.get('message_rounds', '?')} message rounds"),
     ]
-    rows += [("Incident", str(incident)) for incident in record.get("incidents", ())]
     why = "The values were made in a Flower federation: its nodes have the data. The settings below make the same run again."
     kept = {key: part for key, part in record.items() if key != "store"}
     return Origin(("a Flower federation",), None, why, tuple(rows), kept, until)
@@ -150,7 +149,11 @@ def command_of(record: Mapping[str, Any]) -> str:
         "samples": scenario.get("samples"),
         "data-dir": scenario.get("data_dir"),
         "model": record.get("model"),
-        **{name: value for name, value in training.items() if name != "seed" and value != 0.0},
+        **{
+            name.replace("_", "-"): value
+            for name, value in training.items()
+            if name != "seed" and value != 0.0
+        },
         "metric": part_of(record, "asked").get("metric") or record.get("metric"),
         "replicates": record.get("replicates"),
         "empty": record.get("empty"),
@@ -172,6 +175,8 @@ def command_of(record: Mapping[str, Any]) -> str:
     for name, of in chosen:
         for key, value in of.items():
             words += ["--label", _text(value)] if key == "label" else [f"--{name}", f"{key}={_text(value)}"]
+    for name, of in part_of(record, "groups").items():
+        words += ["--group", f"{name}={','.join(map(str, of))}"]
     return shlex.join(words)
 
 

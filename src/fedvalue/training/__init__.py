@@ -12,9 +12,11 @@ from fedvalue.training._cost import (
     work_of_all,
     work_of_trials,
 )
+from fedvalue.training._counted import claims_apart, counted, counted_rows
 from fedvalue.training._fedavg import (
     Begun,
     canonical_masks,
+    continued_rounds,
     data_weights,
     first_round,
     later_rounds,
@@ -75,6 +77,10 @@ __all__ = [
     "Work",
     "canonical_masks",
     "canonical_trials",
+    "claims_apart",
+    "counted",
+    "counted_rows",
+    "continued_rounds",
     "data_weights",
     "first_passes",
     "first_round",
