@@ -77,6 +77,7 @@ FLOW = [
     "what_if",
     "report",
     "run",
+    "periods",
     "advice evidence",
     "fedvalue",
     "testing",

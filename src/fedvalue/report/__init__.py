@@ -26,6 +26,7 @@ from fedvalue.report._markdown import as_markdown
 from fedvalue.report._origin import FEDERATION
 from fedvalue.report._page import as_html
 from fedvalue.report._statement_pages import write_statements
+from fedvalue.report._templates import style_sheet
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
@@ -44,6 +45,7 @@ __all__ = [
     "kind_of",
     "render",
     "report",
+    "style_sheet",
     "write_statements",
 ]
 
@@ -125,6 +127,7 @@ def render(
     terms: Terms | None = None,
     format: str = "html",
     budget: int | None = None,
+    cover: Cover | None = None,
 ) -> bytes:
     """The report as the content of a file. `format` is html or md, or the ending of a file name."""
-    return FORMATS[kind_of(format)](facts_of(values, history, record, terms, budget)).encode()
+    return FORMATS[kind_of(format)](facts_of(values, history, record, terms, budget, cover)).encode()

@@ -85,6 +85,7 @@ def gather(
         incidents=incidents_of(values, record),
         rules=rules_of(values, record, trainings, paid),
         agreement=values.agreement,
+        terms=terms,
     )
 
 

@@ -8,6 +8,7 @@ from fedvalue.run._claims import Claims, what_if_claimed
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
+    EVIDENCE_FILE,
     RECORD_FILE,
     REPORT_FILE,
     STORE_FILE,
@@ -29,14 +30,16 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import refuse_two_ways, with_seeds
+from fedvalue.run._requests import grouped, refuse_two_ways, with_seeds
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
-from fedvalue.run._valuation import compare, value
+from fedvalue.run._reuse import sparing
+from fedvalue.run._valuation import compare, run_requests, value
 from fedvalue.run._words import heading
 
 __all__ = [
     "AGREEMENT_FILE",
+    "EVIDENCE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
@@ -57,6 +60,7 @@ __all__ = [
     "default_method",
     "find_history",
     "find_store",
+    "grouped",
     "heading",
     "keep_earlier",
     "method_request",
@@ -66,7 +70,9 @@ __all__ = [
     "read_values",
     "refuse_two_ways",
     "run",
+    "run_requests",
     "runnable_methods",
+    "sparing",
     "stored_trials",
     "value",
     "what_if_claimed",
