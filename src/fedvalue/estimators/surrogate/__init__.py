@@ -68,16 +68,16 @@ def surrogate(
     seeds: int | None = None,
     most_seeds: int | None = 1,
     known: Known | None = None,
-    groups: Blocks | None = None,
     new: Sequence[int] | None = None,
+    groups: Blocks | None = None,
 ) -> Plan:
     """All trainings are chosen beforehand and made in one batch, then the process is fitted once.
 
     `seeds` says over how many seeds they are spread; without it the budget does, as far as the game has them
     (`most_seeds`; None: any number). With one seed the values are those of that seed, and `known` are utilities of
-    further coalitions with the variances of their errors (0: none): used, not paid for. With `groups` the values are Owen
-    values. `new` are the numbers of clients of whom nothing is known: where as much is known of the others as the plan
-    asks, only coalitions with them are trained.
+    further coalitions with the variances of their errors (0: none): used, not paid for. `new` are the numbers of clients
+    of whom nothing is known: where as much is known of the others as the plan asks, only coalitions with them are trained.
+    With `groups` the values are Owen values.
     """
     target = None if groups is None else Target(owen(n, groups))
     count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
