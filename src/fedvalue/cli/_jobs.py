@@ -8,7 +8,6 @@ import typer
 
 from fedvalue.cli._exact import exact_or
 from fedvalue.cli._pairs import method_options, model_options, scenario_options
-from fedvalue.weights import read_groups
 
 if TYPE_CHECKING:
     from fedvalue.run import Job
