@@ -7,6 +7,7 @@ from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
+    EVIDENCE_FILE,
     RECORD_FILE,
     REPORT_FILE,
     STORE_FILE,
@@ -31,11 +32,13 @@ from fedvalue.run._observers import Evaluation
 from fedvalue.run._requests import refuse_two_ways, with_seeds
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
-from fedvalue.run._valuation import compare, value
+from fedvalue.run._reuse import sparing
+from fedvalue.run._valuation import compare, run_requests, value
 from fedvalue.run._words import heading
 
 __all__ = [
     "AGREEMENT_FILE",
+    "EVIDENCE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
@@ -64,7 +67,9 @@ __all__ = [
     "read_values",
     "refuse_two_ways",
     "run",
+    "run_requests",
     "runnable_methods",
+    "sparing",
     "stored_trials",
     "value",
     "with_seeds",

@@ -18,6 +18,7 @@ of a coalition is luck (`luck` in `_terms`), and a part of the interval.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,12 +36,14 @@ from fedvalue.estimators.surrogate._luck_of_a_seed import (
 )
 from fedvalue.estimators.surrogate._one_seed import Known, OneSeed
 from fedvalue.estimators.surrogate._prior import Prior
+from fedvalue.estimators.surrogate._reuse import coalitions_of_others, spared
 from fedvalue.estimators.surrogate._seeds import candidate_trials, default_seeds, seeded_plan
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
 from fedvalue.values import Estimate
 
 __all__ = [
     "FURTHER_SEEDS",
+    "coalitions_of_others",
     "default_seeds",
     "extra_trainings",
     "luck_of_a_seed",
@@ -61,16 +64,23 @@ def surrogate(
     seeds: int | None = None,
     most_seeds: int | None = 1,
     known: Known | None = None,
+    new: Sequence[int] | None = None,
 ) -> Plan:
     """All trainings are chosen beforehand and made in one batch, then the process is fitted once.
 
     `seeds` says over how many seeds they are spread; without it the budget does, as far as the game has them
     (`most_seeds`; None: any number). With one seed the values are those of that seed, and `known` are utilities of
-    further coalitions with the variances of their errors (0: none): used, not paid for.
+    further coalitions with the variances of their errors (0: none): used, not paid for. `new` are the numbers of clients
+    of whom nothing is known: where as much is known of the others as the plan asks, only coalitions with them are trained.
     """
     count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
+    if new is not None and count > 1:
+        raise MethodError(
+            "The option 'new' goes with one seed: values over several use nothing that is known. Say seeds=1."
+        )
     if count == 1:
         masks = fixed_plan(n, budget, rng)
+        masks = masks if new is None else spared(n, masks, known or {}, new)
         return OneSeed.of(n, masks, (yield masks), known).estimate(rng)
     trials = seeded_plan(n, budget, count, rng)
     utilities = yield [(0, 0), *trials]
