@@ -37,6 +37,7 @@ from fedvalue.training import (
     Trace,
     TraceGames,
     Training,
+    counted_rows,
     same_data,
     seconds_per_pass_of,
     usual_training,
@@ -311,7 +312,8 @@ class FederatedGame:
 
         `keep` is handed the outcome of that run, which is a training of the grand coalition.
         """
-        return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep)
+        counted = counted_rows(self.scenario, self.training)
+        return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep, counted)
 
 
 def _id_of(description: Mapping[str, Any]) -> str:

@@ -23,7 +23,9 @@ __all__ = ["Other", "other_metrics"]
 
 Array = NDArray[np.float64]
 
-_SAME = 1e-9  # of the largest value: less is floating-point arithmetic
+_SAME = (
+    1e-6  # of the largest value: less is floating-point arithmetic, which a fit to many trainings amplifies
+)
 _MOST_ASKS = 10_000
 _MOST_CLIENTS = 200
 _AS_ANOTHER = ("correct",)  # the same as the accuracy, times the number of rows
@@ -63,8 +65,8 @@ def other_metrics(values: Values, trainings: History) -> list[Other] | Absent:
                 for part, leaf, stored_as in chosen
             ]
     return Absent(
-        "For that the method has to be led through the stored trainings again, and what it was told, or what it would ask "
-        "for by another metric, is not known from the store alone."
+        "The method would have to be repeated on the stored trainings. Its options are not recorded with the values, or by "
+        "another metric it would ask for trainings that are not in the store."
     )
 
 
@@ -131,10 +133,12 @@ def _plan(values: Values) -> Plan:
     if method is None or method.plan is None or values.budget is None:
         raise KeyError(values.method)
     rng = np.random.default_rng(values.seed or 0)
+    given = {"groups": values.blocks} if values.groups else {}
     if method.name == "exact":  # of the mean over seeds, where there were several
-        return method.plan(values.n, 1 << values.n, rng)
+        return method.plan(values.n, 1 << values.n, rng, **given)
     if method.uses_seeds:
-        return method.plan(values.n, values.budget, rng, seeds=values.seeds, most_seeds=values.most_seeds)
+        seeds = {"seeds": values.seeds, "most_seeds": values.most_seeds}
+        return method.plan(values.n, values.budget, rng, **seeds, **given)
     return method.plan(values.n, values.budget, rng)
 
 

@@ -4,6 +4,7 @@
 """
 
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
+from fedvalue.run._claims import Claims, what_if_claimed
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
@@ -44,6 +45,7 @@ __all__ = [
     "STORE_FILE",
     "VALUES_FILE",
     "Benchmark",
+    "Claims",
     "DryRun",
     "Evaluation",
     "Job",
@@ -72,5 +74,6 @@ __all__ = [
     "sparing",
     "stored_trials",
     "value",
+    "what_if_claimed",
     "with_seeds",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
@@ -23,7 +23,7 @@ from fedvalue.run._methods import MethodLike, as_method, check_types
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
 from fedvalue.run._options import JobOptions
 from fedvalue.run._prepare import Prepared, plain, prepare, record_of
-from fedvalue.run._requests import Request, admit, plan_of, request, with_seeds
+from fedvalue.run._requests import Request, admit, grouped, plan_of, request, with_seeds
 from fedvalue.run._valuation import run_requests
 from fedvalue.scenarios import Scenario
 from fedvalue.store import UtilityStore, fingerprint
@@ -48,6 +48,7 @@ class Job:
     `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
     `seeds` is how many seeds its trainings are spread over (None: as many as suit the budget; 1: the values of that seed);
     with `replicates` every coalition is trained so often instead, as the published methods have it.
+    `groups`, a dict from names to lists of clients, are parties that join as one: values are then Owen values.
     `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that lack it are made
     again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
     such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20, or more where
@@ -79,6 +80,8 @@ class Job:
     momentum: float | None = None
     algorithm: str | None = None
     mu: float | None = None
+    weights: str | None = None
+    max_share: float | None = None
     metric: MetricLike | None = None
     retrain: bool = False
     replicates: int = 1
@@ -87,6 +90,7 @@ class Job:
     budget: int | None = None
     seeds: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] | None = None
     seed: int = 0
     device: str = "auto"
     memory: int | str | None = None
@@ -119,7 +123,7 @@ class Job:
     def prepared(self) -> Prepared:
         """Reads the data and makes the game; whatever is wrong with the options is noticed here."""
         prepared = prepare(self)
-        asked = self.request()
+        asked = grouped(self.request(), prepared.game.names, self.groups)
         admit(prepared.game, [asked], self.budget, self.seed)
         if asked.method.view is None:
             plan = plan_of(prepared.game.n, asked, self.seed)
@@ -210,7 +214,7 @@ class Job:
             store = None if path is None else resources.enter_context(UtilityStore(path))
             (values,) = run_requests(
                 prepared.game,
-                [self.request()],
+                [grouped(self.request(), prepared.game.names, self.groups)],
                 self.budget,
                 self.seed,
                 store,
@@ -259,6 +263,7 @@ class Job:
             "budget": self.budget,
             "seeds": 1 if self.one_seed else self.seeds,
             "options": {name: plain(value) for name, value in self.options.items()},
+            "groups": None if self.groups is None else {name: list(of) for name, of in self.groups.items()},
             "seed": self.seed,
         }
 

@@ -18,6 +18,7 @@ from fedvalue.scenarios._report import ColumnReport, DataReport, PartyReport
 from fedvalue.scenarios._scale import Scale
 from fedvalue.scenarios._sources import folders, located
 from fedvalue.scenarios.files import check_folder
+from fedvalue.scenarios.overlap import Overlap, Sketch, compare_rows, read_sketch, sketch
 
 __all__ = [
     "CLASSIFICATION",
@@ -27,15 +28,20 @@ __all__ = [
     "ColumnReport",
     "DataReport",
     "Dataset",
+    "Overlap",
     "PartyReport",
     "Scale",
     "Scenario",
     "ScenarioEntry",
+    "Sketch",
     "check_folder",
+    "compare_rows",
     "fetch",
     "folders",
     "load_scenario",
     "preprocessing_of",
+    "read_sketch",
+    "sketch",
     "where",
 ]
 

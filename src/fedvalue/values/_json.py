@@ -31,7 +31,7 @@ _KINDS: dict[str, Any] = {
     "utility_of_none": (*_NUMBER, NoneType), "utility_of_all": (*_NUMBER, NoneType),
     "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
     "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
-    "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType), "most_seeds": (int, NoneType),
+    "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType), "most_seeds": (int, NoneType), "groups": Mapping,
     "chain": (Mapping, NoneType), "agreement": str,
 }  # fmt: skip
 
@@ -72,6 +72,7 @@ def to_dict(values: Values) -> dict[str, Any]:
     plain |= {"random": True} if values.random else {}
     plain |= {} if values.test_rows is None else {"test_rows": values.test_rows}
     plain |= {} if values.most_seeds is None else {"most_seeds": values.most_seeds}
+    plain |= {"groups": {name: list(of) for name, of in values.groups.items()}} if values.groups else {}
     plain |= {} if values.chain is None else {"chain": asdict(values.chain)}
     plain |= {"agreement": values.agreement} if values.agreement else {}
     if values.parts:

@@ -18,12 +18,13 @@ of a coalition is luck (`luck` in `_terms`), and a part of the interval.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from fedvalue._checks import whole
+from fedvalue.coalitions import Trial
 from fedvalue.errors import MethodError
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators.surrogate._design import fixed_plan
@@ -39,7 +40,9 @@ from fedvalue.estimators.surrogate._prior import Prior
 from fedvalue.estimators.surrogate._reuse import coalitions_of_others, spared
 from fedvalue.estimators.surrogate._seeds import candidate_trials, default_seeds, seeded_plan
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
+from fedvalue.estimators.surrogate._target import Target
 from fedvalue.values import Estimate
+from fedvalue.weights import Blocks, Weights, owen
 
 __all__ = [
     "FURTHER_SEEDS",
@@ -50,6 +53,7 @@ __all__ = [
     "surrogate",
     "surrogate_adaptive",
     "trained_again",
+    "weighted_values",
 ]
 
 _BATCHES = 2
@@ -65,6 +69,7 @@ def surrogate(
     most_seeds: int | None = 1,
     known: Known | None = None,
     new: Sequence[int] | None = None,
+    groups: Blocks | None = None,
 ) -> Plan:
     """All trainings are chosen beforehand and made in one batch, then the process is fitted once.
 
@@ -72,7 +77,9 @@ def surrogate(
     (`most_seeds`; None: any number). With one seed the values are those of that seed, and `known` are utilities of
     further coalitions with the variances of their errors (0: none): used, not paid for. `new` are the numbers of clients
     of whom nothing is known: where as much is known of the others as the plan asks, only coalitions with them are trained.
+    With `groups` the values are Owen values.
     """
+    target = None if groups is None else Target(owen(n, groups))
     count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
     if new is not None and count > 1:
         raise MethodError(
@@ -81,11 +88,25 @@ def surrogate(
     if count == 1:
         masks = fixed_plan(n, budget, rng)
         masks = masks if new is None else spared(n, masks, known or {}, new)
-        return OneSeed.of(n, masks, (yield masks), known).estimate(rng)
+        return OneSeed.of(n, masks, (yield masks), known, target).estimate(rng)
     trials = seeded_plan(n, budget, count, rng)
     utilities = yield [(0, 0), *trials]
-    data = SeveralSeeds(n, float(utilities[0]), {}).extended(trials, utilities[1:])
+    data = SeveralSeeds(n, float(utilities[0]), {}, target=target).extended(trials, utilities[1:])
     return data.with_forecast(*data.fit(), most_seeds, rng)
+
+
+def weighted_values(n: int, utilities: Mapping[Trial, float], weights: Weights) -> Estimate:
+    """Any weighted sums of utilities, given those of some trainings; ∅ and N must be among them.
+
+    `utilities` are by coalition and seed; v(∅) is that of the first seed. With one seed the sums are those of that seed.
+    """
+    seeds = {seed for _, seed in utilities}
+    empty = utilities[0, min(seeds)]
+    trained = {trial: utility for trial, utility in utilities.items() if trial[0]}
+    if len(seeds) == 1:
+        of_one = {0: empty, **{mask: utility for (mask, _), utility in trained.items()}}
+        return OneSeed(n, of_one, target=Target(weights)).fit()[0]
+    return SeveralSeeds(n, empty, trained, target=Target(weights)).fit()[0]
 
 
 def _checked(seeds: int, most: int | None) -> int:
@@ -104,22 +125,26 @@ def surrogate_adaptive(
     seeds: int | None = None,
     most_seeds: int | None = 1,
     known: Known | None = None,
+    groups: Blocks | None = None,
 ) -> Plan:
     """The plan of `surrogate` up to 3n + 2 or 4n + 2 trainings, then batches of the most informative ones.
 
     With `target` it stops as soon as no 95 % interval reaches further than that to either side; batches are of n
-    then, otherwise two share the rest of the budget. `seeds`, `most_seeds` and `known` are as for `surrogate`; with
-    several seeds, which of them trains a coalition is chosen too.
+    then, otherwise two share the rest of the budget. `seeds`, `most_seeds`, `known` and `groups` are as for `surrogate`;
+    with several seeds, which of them trains a coalition is chosen too.
     """
+    wanted = None if groups is None else Target(owen(n, groups))
     if target is not None and not target > 0:
         raise MethodError(f"The option 'target' must be a half-width above 0. Got {target!r}.")
     count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
     first = min(budget, 3 * n + 2 if budget < 6 * n else 4 * n + 2)
     batch = n if target is not None else max(1, -(-(budget - first) // _BATCHES))
     if count > 1:
-        return (yield from _adaptive_over_seeds(n, budget, rng, count, first, batch, target, most_seeds))
+        return (
+            yield from _adaptive_over_seeds(n, budget, rng, count, first, batch, target, most_seeds, wanted)
+        )
     masks = fixed_plan(n, first, rng)
-    data = OneSeed.of(n, masks, (yield masks), known)
+    data = OneSeed.of(n, masks, (yield masks), known, wanted)
     while True:
         estimate, prior = data.fit()
         left = min(batch, budget - len(masks))
@@ -141,10 +166,11 @@ def _adaptive_over_seeds(
     batch: int,
     target: float | None,
     most_seeds: int | None,
+    wanted: Target | None,
 ) -> Plan:
     trials = seeded_plan(n, first, min(seeds, max(2, default_seeds(n, first, None))), rng)
     utilities = yield [(0, 0), *trials]
-    data = SeveralSeeds(n, float(utilities[0]), {}).extended(trials, utilities[1:])
+    data = SeveralSeeds(n, float(utilities[0]), {}, target=wanted).extended(trials, utilities[1:])
     while True:
         estimate, prior = data.fit()
         left = min(batch, budget - len(data.utility))
