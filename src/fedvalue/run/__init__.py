@@ -30,7 +30,7 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import refuse_two_ways, with_seeds
+from fedvalue.run._requests import grouped, refuse_two_ways, with_seeds
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
 from fedvalue.run._reuse import sparing
@@ -60,6 +60,7 @@ __all__ = [
     "default_method",
     "find_history",
     "find_store",
+    "grouped",
     "heading",
     "keep_earlier",
     "method_request",
