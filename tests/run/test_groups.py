@@ -152,6 +152,13 @@ class TestRuns:
         assert other.exit_code != 0
         assert "groups" in other.output
 
+    def test_the_other_side_computes_them_again(self, tmp_path: Path) -> None:
+        groups = {"Holding": ["client-0", "client-2"]}
+        fv.run("synthetic", clients=4, samples=20, method="exact", groups=groups, out=tmp_path / "run")
+        said = str(fv.verify(tmp_path / "run"))
+        assert "computed again by exact from the store, they are the same to the last bit" in said
+        assert "Nothing is wrong" in said
+
     @pytest.mark.parametrize("text", ["Holding", "=a,b", "H=a,b --group H=c"])
     def test_a_group_is_written_in_one_way(self, text: str) -> None:
         given = ["run", "--no-config", "--scenario", "synthetic", "--group", *text.split()]

@@ -64,7 +64,7 @@ class Payout:
     """A pot shared out: one line per client, the policy in words, and how firm the amounts are.
 
     `absent` are clients without a value, with what the rule for them gives them; `held` is set aside for them. Shares are
-    of what is shared out among the others.
+    of what is shared out among the others. `copies` are clients that share one part.
     """
 
     lines: tuple[Line, ...]
@@ -82,6 +82,7 @@ class Payout:
     held: Decimal = Decimal(0)
     absent_rule: str = "excluded"
     agreement: str = ""
+    copies: tuple[tuple[str, ...], ...] = ()
 
     @property
     def shared(self) -> Decimal:
@@ -127,6 +128,7 @@ class Payout:
             ],
             "held": str(self.held),
             "stability": self.stability.to_dict(),
+            **({"copies": [list(names) for names in self.copies]} if self.copies else {}),
         }
         return plain | ({"agreement": self.agreement} if self.agreement else {})
 
@@ -227,7 +229,18 @@ def payout(
     origin = (values.method, values.guarantee, values.game_id)
     left = aside.clients, aside.held, of_absent.text
     return Payout(
-        lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin, *left, values.agreement
+        lines,
+        exact_pot,
+        exact_step,
+        currency,
+        rule,
+        least,
+        said,
+        firm,
+        *origin,
+        *left,
+        values.agreement,
+        () if copies is None else copies.sets,
     )
 
 
