@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,20 @@ class TestSound:
         job = {"clients": 4, "samples": 12, "rounds": 1, **options}
         fv.run("digits", **job, out=tmp_path / "run")
         found = fv.verify(tmp_path / "run")
+        assert found.sound, str(found)
+        assert "same to the last bit" in str(found)
+
+    @pytest.mark.parametrize("copies", ["each", "share"])
+    def test_groups_and_copies_that_share(self, tmp_path: Path, copies: str) -> None:
+        run, groups = tmp_path / "run", {"Holding": ["client-0", "client-2"]}
+        of = fv.load_scenario("synthetic", clients=3, samples=15)
+        alike = replace(of, clients=(*of.clients, of.clients[2]), names=(*of.names, "copy"))
+        joined = None if copies == "share" else groups
+        fv.run(alike, method="exact", model="least-squares", groups=joined, out=run)
+        command = ["payout", str(run), "--pot", "100", "--copies", copies]
+        command += ["--json", str(run / "payout.json"), "--quiet"]
+        assert CliRunner().invoke(app, command).exit_code == 0
+        found = fv.verify(run)
         assert found.sound, str(found)
         assert "same to the last bit" in str(found)
 
@@ -212,8 +227,6 @@ class TestAltered:
             "synthetic", clients=3, samples=15, rounds=1, method="exact", store=case / "run" / "store.db"
         )
         again = read_agreement(case / "agreement.json")
-        from dataclasses import replace
-
         paid = fv.payout(replace(values.values, agreement=again.hash), "2000", "shift", currency="EUR")
         write_json(case / "run" / "payout.json", sealed(paid.to_dict()))
         said = " ".join(wrong(case))

@@ -21,7 +21,7 @@ from fedvalue.evidence._signed import signatures_of, write_signed
 from fedvalue.evidence._values import again, by_another_method
 from fedvalue.evidence._verdict import Check, Verdict, unchecked, wrong
 from fedvalue.run import EVIDENCE_FILE, Job
-from fedvalue.store import UtilityStore
+from fedvalue.store import History, StoreUntil, UtilityStore, read_history
 from fedvalue.values import Values
 
 __all__ = ["EVIDENCE_FILE", "Check", "Verdict", "sign", "verify"]
@@ -110,10 +110,15 @@ def _of_store(left: LeftRun, store: UtilityStore, values: Values, method: str | 
         if any(check.state == "wrong" for check in computed):
             yield unchecked("Payouts and reports", "nothing follows from values that are wrong")
             return
-        yield from payouts(left, values)
+        yield from payouts(left, values, lambda: _history(store, values))
         yield from reports(left, store, values)
     except FedvalueError as error:
         yield wrong("The store", str(error))
+
+
+def _history(store: UtilityStore, values: Values) -> History:
+    rows = (1 << 62) if values.chain is None else values.chain.rows
+    return read_history(StoreUntil(store, values.game_id, rows), values)
 
 
 def _retrained(

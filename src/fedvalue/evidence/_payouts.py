@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from fedvalue.errors import FedvalueError
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.payout import Payout, payout
+from fedvalue.store import History
 from fedvalue.values import Values
+from fedvalue.what_if import copies_by
 
 __all__ = ["PAYOUT_FORMAT", "is_payout", "payouts", "shared_out_in"]
 
@@ -22,13 +24,16 @@ PAYOUT_FORMAT = "fedvalue.payout/1"
 _CSV, _MARKDOWN = "client,value,half_width_95,share,payout", "# Payout\n"
 
 
-def payouts(run: LeftRun, values: Values) -> Iterator[Check]:
-    """Every payout: the JSON says by which terms, the tables must be those of one of them."""
+def payouts(run: LeftRun, values: Values, history: Callable[[], History] | None = None) -> Iterator[Check]:
+    """Every payout: the JSON says by which terms, the tables must be those of one of them.
+
+    Where copies share one part, the trainings (`history`) say who they are.
+    """
     terms = dict[Path, Payout]()
     for file in run.files:
         data = _payout_in(file)
         if data is not None:
-            yield from _from_json(file, data, values, run.agreement, terms)
+            yield from _from_json(file, data, values, run.agreement, terms, history)
     for file in run.files:
         if file.suffix in (".csv", ".md") and is_payout(file):
             text = file.read_bytes()
@@ -73,6 +78,7 @@ def _from_json(
     values: Values,
     agreement: Agreement | None,
     terms: dict[Path, Payout],
+    history: Callable[[], History] | None,
 ) -> Iterator[Check]:
     if not is_sealed(data):
         yield wrong(file.name, "its content does not match its checksum, or it has none")
@@ -84,9 +90,13 @@ def _from_json(
         return
     try:
         how = data["pot"], data["rule"], data["min_share"], data["round"], data["currency"]
-        absent = data["absent_rule"]
-        found = payout(values, *how, data["stability"]["draws"], absent=absent, anyway=True)
+        options: dict[str, Any] = {"absent": data["absent_rule"], "anyway": True}
+        options |= {"draws": data["stability"]["draws"]} if data["stability"]["draws"] else {}
+        found = payout(values, *how, **options)
         same = sealed(found.to_dict()) == json_ready(dict(data))
+        if not same and history is not None:
+            found = payout(values, *how, copies=copies_by("share", values, history), **options)
+            same = sealed(found.to_dict()) == json_ready(dict(data))
     except (KeyError, TypeError, FedvalueError) as error:
         yield wrong(file.name, f"it cannot be shared out again: {error}")
         return
