@@ -32,10 +32,11 @@ from fedvalue.scenarios import Dataset, Scenario, load_scenario
 from fedvalue.store import Store, UtilityStore
 from fedvalue.trainers import Trainer
 from fedvalue.training import Learner, Training
-from fedvalue.values import Cost, Estimate, Values
+from fedvalue.values import Benefits, Cost, Estimate, Values
 
 __all__ = [
     "Audit",
+    "Benefits",
     "BudgetError",
     "Cost",
     "Dataset",

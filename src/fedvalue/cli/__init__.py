@@ -17,6 +17,7 @@ import typer
 from fedvalue._version import __version__
 from fedvalue.cli import (
     audit,
+    benefits,
     compare,
     data,
     flower,
@@ -72,6 +73,7 @@ app.command("value")(value.value)
 app.command("compare")(compare.compare)
 app.command("payout")(payout.payout)
 app.command("audit")(audit.audit)
+app.command("benefits")(benefits.benefits)
 app.command("report")(report.report)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedvalue.coalitions import shapley_weights
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators._shapley import shapley_values, sizes, total, weighted_marginals
-from fedvalue.estimators.surrogate import FURTHER_SEEDS, luck_of_a_seed, trained_again
+from fedvalue.estimators.surrogate import FURTHER_SEEDS, luck_between, luck_of_a_seed, trained_again
 from fedvalue.values import Estimate
 
 __all__ = ["exact_cc", "exact_mc", "exact_perm", "shapley_values"]
@@ -51,6 +51,7 @@ def exact_mc(
         covariance=covariance,
         parts={"coalitions": np.zeros((n, n)), "training": covariance},
         linear=lambda v: shapley_values(n, rows(v).mean(1)),
+        spread=lambda v: luck_between(rows(v).swapaxes(0, 1)),
     )
 
 
@@ -65,6 +66,10 @@ def _one_seed_with_its_luck(n: int) -> Plan:
     def linear(v: Array) -> Array:
         return shapley_values(n, v[:everything])
 
+    def spread(v: Array) -> Array:
+        first, others = v[:everything][None, again], v[everything:].reshape(-1, len(again), v.shape[1])
+        return luck_between(np.concatenate([first, others]))
+
     if luck is None:
         unknown = "How far the luck of training takes these values is not known: the model of luck could not be fitted."
         return Estimate(mean, linear=linear, parts={"coalitions": nothing}, notes=[unknown])
@@ -76,6 +81,7 @@ def _one_seed_with_its_luck(n: int) -> Plan:
         covariance=covariance,
         parts={"coalitions": nothing, "training": covariance},
         linear=linear,
+        spread=spread,
     )
 
 

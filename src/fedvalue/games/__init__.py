@@ -14,6 +14,7 @@ from fedvalue.games._base import (
     Sharing,
     Staged,
     Tested,
+    TestedByClient,
     Together,
     Traceable,
     client_names,
@@ -29,6 +30,7 @@ from fedvalue.games._recognised import refuse_changed, refuse_unrecognised
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
 from fedvalue.games._table_file import read_table
+from fedvalue.games._test_parts import TestPart
 
 __all__ = [
     "Certain",
@@ -50,7 +52,9 @@ __all__ = [
     "Sharing",
     "Staged",
     "TableGame",
+    "TestPart",
     "Tested",
+    "TestedByClient",
     "Together",
     "Traceable",
     "as_game",

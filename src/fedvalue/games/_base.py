@@ -13,6 +13,7 @@ from typing import Protocol, cast, runtime_checkable
 from fedvalue._checks import expect
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.errors import GameError
+from fedvalue.games._test_parts import TestPart
 from fedvalue.outcome import Outcome
 from fedvalue.trainers import Claim, ClaimTrials, is_meant, of_seed, takes_claims
 from fedvalue.training import TraceGames
@@ -33,6 +34,7 @@ __all__ = [
     "Sharing",
     "Staged",
     "Tested",
+    "TestedByClient",
     "Together",
     "Traceable",
     "client_names",
@@ -141,6 +143,15 @@ class Tested(Protocol):
 
     @property
     def test_rows(self) -> int | None: ...
+
+
+@runtime_checkable
+class TestedByClient(Protocol):
+    """A game whose test rows may be the clients' own: what a coalition is worth to each of them."""
+
+    def parts_of_test(self) -> tuple[TestPart, ...]:
+        """None where the test rows are nobody's; an InputError where they are, and cannot be told apart."""
+        ...
 
 
 @runtime_checkable

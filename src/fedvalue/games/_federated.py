@@ -12,6 +12,7 @@ from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.games._base import MOST_REPLICATES
 from fedvalue.games._empty import EmptyCoalition, EmptyLike
+from fedvalue.games._test_parts import TestPart, test_parts_of
 from fedvalue.learners import make_learner
 from fedvalue.learners.metrics import MetricLike, count_by, measuring
 from fedvalue.outcome import Outcome, empty_rule
@@ -118,6 +119,10 @@ class FederatedGame:
     def test_rows(self) -> int:
         """How many test rows models are measured on."""
         return len(self.scenario.test)
+
+    def parts_of_test(self) -> tuple[TestPart, ...]:
+        """The test rows of each client, where the test set consists of the clients' own."""
+        return test_parts_of(self.scenario, self._counted, self._empty)
 
     @property
     def metric(self) -> str:

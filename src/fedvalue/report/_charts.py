@@ -19,18 +19,32 @@ from fedvalue.report._words import called, signed
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["convergence", "growth", "pairs", "ranking"]
+__all__ = [
+    "MOST_IN_MAP",
+    "NUMBERS_UP_TO",
+    "READABLE",
+    "SHADES",
+    "Cell",
+    "convergence",
+    "growth",
+    "pairs",
+    "ranking",
+    "shade",
+]
 
 _PLOT, _PANEL = 280, 64  # heights in pixels
 _GOLDEN = (
     0.6180339887498949  # its multiples fill an interval evenly: dots beside each other, not on each other
 )
 _FIRST, _LAST, _PANELS = 40, 20, 12  # of many clients, those that are open to see; the others unfold
-_MOST_IN_MAP = 40  # clients; beyond, a map of pairs cannot be read
-_NUMBERS = 12  # clients: cells are wide enough for numbers
-_READABLE = (0.01, 100.0)  # strongest pairs whose numbers say something in the three decimals of a cell
+MOST_IN_MAP = 40  # clients; beyond, a map of pairs cannot be read
+NUMBERS_UP_TO = 12  # clients: cells are wide enough for numbers
+READABLE = (0.01, 100.0)  # strongest pairs whose numbers say something in the three decimals of a cell
 _FAINT = 0.02  # of the strongest pair: less is shown as nothing
 _LEVELS = 4  # shades to either side of zero in the map of pairs
+
+
+SHADES = [f"m{k}" for k in range(_LEVELS, 0, -1)] + [f"p{k}" for k in range(1, _LEVELS + 1)]
 
 
 # Clients by value
@@ -145,17 +159,17 @@ def pairs(facts: Facts) -> Markup:
     found, n = facts.synergy, len(facts.clients)
     if isinstance(found, Absent):
         return html("absent", facts, part=found)
-    height = 30 if n <= _NUMBERS else 20
+    height = 30 if n <= NUMBERS_UP_TO else 20
     return html(
         "pairs",
         facts,
-        cells=_cells(facts, found, height) if n <= _MOST_IN_MAP else None,
+        cells=_cells(facts, found, height) if n <= MOST_IN_MAP else None,
         columns=[round(100 / n * (k + 0.5), 2) for k in range(n - 1)],
         width=round(100 / n, 2),
         height=height,
         widest=max(22, 3.4 * n + 14),
         unknown=found.possible - len(found.pairs),
-        shades=[f"m{k}" for k in range(_LEVELS, 0, -1)] + [f"p{k}" for k in range(1, _LEVELS + 1)],
+        shades=SHADES,
     )
 
 
@@ -163,7 +177,7 @@ def _cells(facts: Facts, synergy: Synergy, height: int) -> list[Cell]:
     clients, n = facts.clients, len(facts.clients)
     effects = {frozenset((pair.first, pair.second)): pair for pair in synergy.pairs}
     strongest = max(abs(pair.effect) for pair in synergy.pairs)
-    numbers = n <= _NUMBERS and (strongest == 0 or _READABLE[0] <= strongest < _READABLE[1])
+    numbers = n <= NUMBERS_UP_TO and (strongest == 0 or READABLE[0] <= strongest < READABLE[1])
     cells = []
     for row, first in enumerate(clients):
         for column, second in enumerate(clients[:row]):

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fedvalue._text import one_line
+from fedvalue.report._benefits import sums
 from fedvalue.report._facts import Facts
 from fedvalue.report._page import SECTIONS
 from fedvalue.report._templates import markdown
@@ -23,7 +24,9 @@ def as_markdown(facts: Facts) -> str:
 
     command = Markup(f"    {one_line(facts.origin.command or '')}")
     titles = {section.key: section.title for section in SECTIONS}
-    return markdown("report", facts, titles=titles, audit=_audit(facts), command=command)
+    return markdown(
+        "report", facts, titles=titles, audit=_audit(facts), command=command, benefits=sums(facts)
+    )
 
 
 def _audit(facts: Facts) -> str | Markup:

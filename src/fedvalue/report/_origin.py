@@ -103,6 +103,7 @@ def command_of(record: Mapping[str, Any]) -> str:
         "partition": scenario.get("partition"),
         "samples": scenario.get("samples"),
         "data-dir": scenario.get("data_dir"),
+        "test": scenario.get("test"),
         "model": record.get("model"),
         **{name: value for name, value in training.items() if name != "seed" and value != 0.0},
         "metric": _part(record, "asked").get("metric") or record.get("metric"),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fedvalue.report._benefits import benefits, has_benefits
 from fedvalue.report._charts import convergence, growth, pairs, ranking
 from fedvalue.report._facts import Facts
 from fedvalue.report._templates import html, style_sheet
@@ -19,15 +20,17 @@ __all__ = ["SECTIONS", "Section", "as_html"]
 
 
 class Section(NamedTuple):
-    """A part of the page with a heading: `body` makes it of the facts."""
+    """A part of the page with a heading: `body` makes it of the facts, where they have what it `needs`."""
 
     key: str
     title: str
     body: Callable[[Facts], Markup]
+    needs: Callable[[Facts], bool] = lambda facts: True
 
 
 SECTIONS = (
     Section("clients", "Clients by value", ranking),
+    Section("benefits", "Who benefits from whose data", benefits, has_benefits),
     Section("growth", "How utility grows with more clients", growth),
     Section("pairs", "Which clients complement or replace each other", pairs),
     Section("convergence", "How the values settled", convergence),
@@ -41,9 +44,8 @@ SECTIONS = (
 
 def as_html(facts: Facts) -> str:
     """The page. The same facts give the same bytes."""
-    return str(
-        html("page", facts, sections=SECTIONS, style=style_sheet(), data=_script_text(facts.to_dict()))
-    )
+    shown = [section for section in SECTIONS if section.needs(facts)]
+    return str(html("page", facts, sections=shown, style=style_sheet(), data=_script_text(facts.to_dict())))
 
 
 def _script_text(data: Any) -> Markup:

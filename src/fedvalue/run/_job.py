@@ -40,7 +40,8 @@ class Job:
     """What `fedvalue run` does, as an object. None: what suits the scenario, or the usual.
 
     `scenario` is a name with `clients`, `partition`, `samples`, `data_dir`, `label` and `scenario_options`, or a
-    Scenario of your own; by default "files" where a folder is given, otherwise "digits". `model` is a name,
+    Scenario of your own; by default "files" where a folder is given, otherwise "digits". `test="by-client"` tests on rows
+    of the clients' own, and values say what the data of each does for the others (`Values.benefits`). `model` is a name,
     package.module:factory, a function that makes an `nn.Module`, or a learner; `model_options` are those of a named one.
     `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
     `seeds` is how many seeds its trainings are spread over (None: as many as suit the budget; 1: the values of that seed);
@@ -64,6 +65,7 @@ class Job:
     scenario_options: Mapping[str, Any] = field(default_factory=dict)
     data_dir: str | PathLike[str] | None = None
     label: str | None = None
+    test: str | None = None
     model: str | Learner | Callable[..., Any] | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None

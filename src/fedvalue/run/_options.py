@@ -23,6 +23,7 @@ class JobOptions(TypedDict, total=False):
     scenario_options: Mapping[str, Any]
     data_dir: str | PathLike[str] | None
     label: str | None
+    test: str | None
     model: str | Learner | Callable[..., Any] | None
     model_options: Mapping[str, Any]
     rounds: int | None

@@ -1,6 +1,7 @@
 """Values: what an estimator found out about each client, and how sure it is."""
 
+from fedvalue.values._benefits import Benefits
 from fedvalue.values._parts import Cost, Estimate
-from fedvalue.values._values import PARTS, Values
+from fedvalue.values._values import PARTS, Values, benefits_in
 
-__all__ = ["PARTS", "Cost", "Estimate", "Values"]
+__all__ = ["PARTS", "Benefits", "Cost", "Estimate", "Values", "benefits_in"]

@@ -14,6 +14,7 @@ from fedvalue._checks import as_array, between, checked_init, expect, whole
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
+from fedvalue.values._benefits import Benefits
 from fedvalue.values._covariance import deviations
 from fedvalue.values._json import to_dict, values_from
 from fedvalue.values._parts import Cost
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.table import Table
 
-__all__ = ["PARTS", "Values"]
+__all__ = ["PARTS", "Values", "benefits_in"]
 
 PARTS = ("coalitions", "training", "test")
 """What an error of values comes from: coalitions that were not trained, the luck of training, the sample of test rows."""
@@ -52,6 +53,8 @@ class Values:
 
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
+
+    Where the test rows are the clients' own, `benefits` has the values on the rows of each by itself.
 
     >>> v = Values(mean=[3.0, 1.0], names=("a", "b"), method="exact", evaluations=4)
     >>> v.share.tolist()
@@ -93,6 +96,7 @@ class Values:
     random: bool = False
     test_rows: int | None = None
     most_seeds: int | None = None
+    benefits: Benefits | None = None
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
@@ -333,6 +337,18 @@ class Values:
     def table(self, level: float = 0.95) -> Table:
         """A rich table: client, value, ±, share and a bar."""
         return table(self, level)
+
+
+def benefits_in(values: Values) -> Benefits:
+    """Values on the test rows of each client by itself; refused where there are none."""
+    if values.benefits is None:
+        reason = next((note for note in values.notes if "does for the others is not known" in note), "")
+        raise InputError(
+            reason
+            or "These values were measured on one test set for all clients. Who benefits shows in a run that tests by "
+            "client: fedvalue run --test by-client, or test='by-client' in Python."
+        )
+    return values.benefits
 
 
 def _square(matrix: ArrayLike, n: int, what: str) -> NDArray[np.float64]:

@@ -30,6 +30,7 @@ from fedvalue.estimators.surrogate._kernel import MEAN
 from fedvalue.estimators.surrogate._luck_of_a_seed import (
     FURTHER_SEEDS,
     extra_trainings,
+    luck_between,
     luck_of_a_seed,
     trained_again,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "FURTHER_SEEDS",
     "default_seeds",
     "extra_trainings",
+    "luck_between",
     "luck_of_a_seed",
     "surrogate",
     "surrogate_adaptive",

@@ -18,7 +18,7 @@ from fedvalue.coalitions import full_mask
 from fedvalue.estimators._shapley import shapley_values
 from fedvalue.estimators.surrogate._design import best_additions, others
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
-from fedvalue.estimators.surrogate._posterior import Posterior, posterior, weights_given
+from fedvalue.estimators.surrogate._posterior import Posterior, posterior, spread_given, weights_given
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
 from fedvalue.values import Estimate
 
@@ -110,7 +110,8 @@ class OneSeed:
         mean = found.mean * spread + (centre - empty) / n
         if self.only_size_counts():  # the process says so too, up to rounding
             mean = np.full(n, mean.mean())
-        return self._estimate(mean, covariance, linear=self._linear(found)), found.prior
+        estimate = self._estimate(mean, covariance, linear=self._linear(found))
+        return replace(estimate, spread=partial(self._spread, found.prior)), found.prior
 
     def _linear(self, found: Posterior | None) -> Linear:
         """The values of other utilities of what was asked for; what was known before is left aside.
@@ -131,6 +132,14 @@ class OneSeed:
         gap[column[full_mask(self.n)]] += 1
         gap[0] -= 1
         return partial(np.tensordot, of_asked + gap / self.n, axes=1)
+
+    def _spread(self, prior: Prior, utilities: Array) -> Array:
+        """See `Estimate.spread`; as with values, what was known before is left aside."""
+        column = {mask: j for j, mask in enumerate(mask for mask in self.utility if mask not in self.before)}
+        trained = [mask for mask in self._points() if mask in column]
+        return spread_given(
+            prior, Coalitions.of(trained, self.n), utilities[[column[mask] for mask in trained]]
+        )
 
     def _linear_when_complete(self) -> Linear | None:
         asked = [mask for mask in self.utility if mask not in self.before]

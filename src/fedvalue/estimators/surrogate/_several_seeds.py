@@ -20,6 +20,7 @@ from fedvalue.coalitions import Trial
 from fedvalue.estimators._shapley import shapley_values
 from fedvalue.estimators.surrogate._design import best_additions
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
+from fedvalue.estimators.surrogate._luck_of_a_seed import luck_between
 from fedvalue.estimators.surrogate._one_seed import (
     FORECAST,
     FORECAST_POINTS,
@@ -28,7 +29,7 @@ from fedvalue.estimators.surrogate._one_seed import (
     points,
     weights_of_asked,
 )
-from fedvalue.estimators.surrogate._posterior import posterior
+from fedvalue.estimators.surrogate._posterior import posterior, spread_given
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
 from fedvalue.estimators.surrogate._seeds import PER_SEED, candidate_trials
 from fedvalue.values import Estimate
@@ -91,8 +92,9 @@ class SeveralSeeds:
             error = np.eye(n) * (share / len(observed)) ** 2
             return _estimate(np.full(n, share), error, nothing, linear), None
         y = np.round((observed - centre) / spread, 11)
+        trained = Coalitions.of(self.masks, n, self.seeds)[np.array(kept)]
         try:
-            found = posterior(Coalitions.of(self.masks, n, self.seeds)[np.array(kept)], y)
+            found = posterior(trained, y)
         except UnfitError:
             mean, covariance = self.means.fallback()
             return _estimate(mean, covariance, nothing), None
@@ -105,7 +107,11 @@ class SeveralSeeds:
         untrained += np.outer(unseen, unseen) + np.eye(n) * self.means.steps()
         mean = found.mean * spread + (centre - self.empty) / n
         linear = self._linear(found.weights, kept)
-        return _estimate(mean, untrained + training, training, linear), found.prior
+        estimate = _estimate(mean, untrained + training, training, linear)
+        columns = [1 + j for j in kept]  # ∅ comes first
+        return replace(
+            estimate, spread=lambda utilities: spread_given(found.prior, trained, utilities[columns])
+        ), found.prior
 
     def _misfit(self) -> float:
         """Allowance for what the prior gets wrong about coalitions that were not trained.
@@ -134,8 +140,10 @@ class SeveralSeeds:
 
         estimate = _estimate(np.mean(values, axis=0), covariance, covariance, linear)
         return replace(
-            estimate, dof=np.full(self.n, len(seeds) - 1.0)
-        )  # nothing but the seeds tells their luck
+            estimate,
+            dof=np.full(self.n, len(seeds) - 1.0),  # nothing but the seeds tells their luck
+            spread=lambda utilities: luck_between(utilities[tables]),
+        )
 
     def best_additions(
         self, prior: Prior, candidates: Sequence[Trial], count: int
