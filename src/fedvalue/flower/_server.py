@@ -96,7 +96,9 @@ def value_federation(
         grid, clients, settings.patience, kind, lambda incident: log(INFO, incident), registered
     )
     test = task.test if settings.evaluate == "server" else None
-    scenario = remote_scenario(roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts)
+    scenario = remote_scenario(
+        roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts, by_client=True
+    )
     trainer = FlowerTrainer(
         grid,
         roster,
