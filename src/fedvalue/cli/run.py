@@ -52,6 +52,8 @@ def run(
     exact: Annotated[bool, typer.Option("--exact", help="The same as --method exact.")] = False,
     budget: Annotated[int | None, typer.Option(help="Most trainings; with one seed, most distinct coalitions. [default: n·ln n, at least 64; with one seed 32]")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds that the trainings are spread over; 1: the values of that seed. [default: as suits method and budget]")] = None,
+    own_seeds: Annotated[bool, typer.Option("--own-seeds", help="With surrogate: a seed of its own for every training; no two have an update in common.")] = False,
+    min_coalition: Annotated[int, typer.Option(min=1, help="Train no coalition of fewer clients; with 2, nobody alone.")] = 1,
     no_noise: Annotated[bool, typer.Option("--no-noise", help="With --exact: no trainings with other seeds, which show how much is luck.")] = False,
     option: MethodOptions = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,

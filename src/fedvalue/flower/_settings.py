@@ -9,7 +9,7 @@ from typing import Any
 
 from fedvalue._checks import did_you_mean, whole
 from fedvalue.errors import InputError
-from fedvalue.run import as_method, check_options, refuse_two_ways, with_seeds
+from fedvalue.run import as_method, check_options, refuse_two_ways, with_least, with_own_seeds, with_seeds
 from fedvalue.training import Training
 
 __all__ = ["ERROR_FILE", "MISSING", "Settings"]
@@ -36,6 +36,8 @@ class Settings:
     budget: int | None = None
     replicates: int = 1
     seeds: int | None = None
+    own_seeds: bool = False
+    min_coalition: int = 1
     noise: bool = True
     metric: str | None = None
     empty: str | float = "initial"
@@ -58,7 +60,7 @@ class Settings:
                 raise InputError(f"{name} must be one of {allowed}. Got {getattr(self, name)!r}.")
         whole("clients, the number of nodes that take part,", self.clients, 0 if self.roster else 1)
         whole("replicates", self.replicates, 1)
-        for name in ("noise", "share_all_models"):
+        for name in ("noise", "own_seeds", "share_all_models"):
             if not isinstance(getattr(self, name), bool):
                 shown = name.replace("_", "-")
                 raise InputError(f"{shown} must be true or false. Got {getattr(self, name)!r}.")
@@ -102,8 +104,9 @@ class Settings:
     @property
     def options(self) -> dict[str, Any]:
         """What the method is told of seeds and noise, if anything."""
-        seeds = with_seeds(self.method, {}, self.seeds)
-        return {**seeds} if self.noise else {**seeds, "noise": False}
+        found = with_least(self.method, with_seeds(self.method, {}, self.seeds), self.min_coalition)
+        found = with_own_seeds(self.method, found, self.own_seeds)
+        return {**found} if self.noise else {**found, "noise": False}
 
     @property
     def store_path(self) -> Path:

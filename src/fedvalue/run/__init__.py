@@ -26,7 +26,7 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import refuse_two_ways, with_seeds
+from fedvalue.run._requests import refuse_two_ways, with_least, with_own_seeds, with_seeds
 from fedvalue.run._result import Result
 from fedvalue.run._valuation import compare, value
 from fedvalue.run._words import heading
@@ -59,5 +59,7 @@ __all__ = [
     "run",
     "runnable_methods",
     "value",
+    "with_least",
+    "with_own_seeds",
     "with_seeds",
 ]

@@ -20,7 +20,15 @@ from fedvalue.run._methods import MethodLike, as_method, check_types
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
 from fedvalue.run._options import JobOptions
 from fedvalue.run._prepare import Prepared, plain, prepare, record_of
-from fedvalue.run._requests import Request, admit, plan_of, request, with_seeds
+from fedvalue.run._requests import (
+    Request,
+    admit,
+    plan_of,
+    request,
+    with_least,
+    with_own_seeds,
+    with_seeds,
+)
 from fedvalue.run._valuation import run_requests
 from fedvalue.scenarios import Scenario
 from fedvalue.store import UtilityStore, fingerprint
@@ -45,7 +53,8 @@ class Job:
     package.module:factory, a function that makes an `nn.Module`, or a learner; `model_options` are those of a named one.
     `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
     `seeds` is how many seeds its trainings are spread over (None: as many as suit the budget; 1: the values of that seed);
-    with `replicates` every coalition is trained so often instead, as the published methods have it.
+    with `replicates` every coalition is trained so often instead, as the published methods have it. `min_coalition=2`
+    trains nobody alone, and `own_seeds` every coalition with a seed of its own (docs/privacy.md).
     `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that lack it are made
     again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
     such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20, or more where
@@ -83,6 +92,8 @@ class Job:
     method: MethodLike = "surrogate"
     budget: int | None = None
     seeds: int | None = None
+    own_seeds: bool = False
+    min_coalition: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     device: str = "auto"
@@ -126,7 +137,14 @@ class Job:
 
     def request(self) -> Request:
         """The method with its options, not yet begun."""
-        return request(self.method, with_seeds(self.method, self.options, self.seeds))
+        return request(self.method, self.all_options)
+
+    @property
+    def all_options(self) -> Mapping[str, Any]:
+        """The options of the method, with those that the job has a name for."""
+        options = with_seeds(self.method, self.options, self.seeds)
+        options = with_least(self.method, options, self.min_coalition)
+        return with_own_seeds(self.method, options, self.own_seeds)
 
     @property
     def one_seed(self) -> bool:
@@ -220,7 +238,11 @@ class Job:
             else None,
             "budget": self.budget,
             "seeds": 1 if self.one_seed else self.seeds,
-            "options": {name: plain(value) for name, value in self.options.items()},
+            "options": {
+                name: plain(value)
+                for name, value in self.all_options.items()
+                if name != "seeds" or name in self.options
+            },
             "seed": self.seed,
         }
 

@@ -41,6 +41,8 @@ class JobOptions(TypedDict, total=False):
     method: MethodLike
     budget: int | None
     seeds: int | None
+    own_seeds: bool
+    min_coalition: int
     options: Mapping[str, Any]
     seed: int
     device: str

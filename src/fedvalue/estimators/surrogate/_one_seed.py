@@ -22,7 +22,16 @@ from fedvalue.estimators.surrogate._posterior import Posterior, posterior, sprea
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
 from fedvalue.values import Estimate
 
-__all__ = ["FORECAST", "FORECAST_POINTS", "Known", "Linear", "OneSeed", "points", "weights_of_asked"]
+__all__ = [
+    "FORECAST",
+    "FORECAST_POINTS",
+    "Known",
+    "Linear",
+    "OneSeed",
+    "extrapolated",
+    "points",
+    "weights_of_asked",
+]
 
 Array = NDArray[np.float64]
 Linear = Callable[[Array], Array]
@@ -33,6 +42,7 @@ FORECAST = 64  # further evaluations that the result foresees the effect of
 FORECAST_POINTS = 800  # beyond, looking ahead costs more than it is worth
 _MISFIT = 1.15  # least allowance for what the prior gets wrong, as a factor of the variance
 _MISFIT_CHOSEN = 1.75  # the same where the process chose coalitions itself, and nothing balances its errors
+_EXTRAPOLATED = 0.25  # of how values differ, for every client that coalitions must have: see `extrapolated`
 _UNSEEN = 0.5  # of the difference between two ways to fill in sizes of which nothing is known
 
 
@@ -58,6 +68,20 @@ def weights_of_asked(weights: Array, columns: Sequence[int], count: int) -> Arra
     return of_asked
 
 
+def extrapolated(mean: Array, least: int) -> Array:
+    """The covariance of what clients add to coalitions that are too small to be trained, of fewer than `least`.
+
+    The process carries on towards them what it saw of larger ones, and in nearly all games takes clients to be more alike
+    there than they are. That cannot be seen from larger coalitions: it is allowed for, measured in bench/min_coalition.py.
+    """
+    n = len(mean)
+    if least == 1 or n < 2:
+        return np.zeros((n, n))
+    apart = _EXTRAPOLATED * least * float(np.std(mean))
+    unseen: Array = apart**2 * (np.eye(n) - 1 / n) * n / (n - 1)
+    return unseen
+
+
 @dataclass(frozen=True)
 class OneSeed:
     """Utilities of coalitions that were trained with one seed, and the variances of their errors."""
@@ -67,13 +91,18 @@ class OneSeed:
     variance: dict[int, float] = field(default_factory=dict)
     before: frozenset[int] = frozenset()  # coalitions that were known and not asked for
     chosen: bool = False  # whether some coalitions were chosen by what the process said
+    least: int = 1  # clients in the coalitions that may be trained
 
     @classmethod
-    def of(cls, n: int, masks: Sequence[int], utilities: Array, known: Known | None) -> OneSeed:
+    def of(
+        cls, n: int, masks: Sequence[int], utilities: Array, known: Known | None, least: int = 1
+    ) -> OneSeed:
         asked = dict(zip(masks, utilities.tolist(), strict=True))
-        more = {mask: pair for mask, pair in sorted((known or {}).items()) if mask not in asked}
+        usable = {mask: pair for mask, pair in sorted((known or {}).items()) if mask.bit_count() >= least}
+        more = {mask: pair for mask, pair in usable.items() if mask not in asked}
         utility = asked | {mask: pair[0] for mask, pair in more.items()}
-        return cls(n, utility, {mask: pair[1] for mask, pair in more.items() if pair[1] > 0}, frozenset(more))
+        variance = {mask: pair[1] for mask, pair in more.items() if pair[1] > 0}
+        return cls(n, utility, variance, frozenset(more), least=least)
 
     def extended(self, masks: Sequence[int], utilities: Array) -> OneSeed:
         new = dict(zip(masks, utilities.tolist(), strict=True))
@@ -108,6 +137,7 @@ class OneSeed:
         covariance = found.covariance * spread**2 * self._misfit() + np.eye(n) * self.steps()
         covariance += np.outer(unseen, unseen)
         mean = found.mean * spread + (centre - empty) / n
+        covariance += extrapolated(mean, self.least)
         if self.only_size_counts():  # the process says so too, up to rounding
             mean = np.full(n, mean.mean())
         estimate = self._estimate(mean, covariance, linear=self._linear(found))
@@ -224,7 +254,7 @@ class OneSeed:
         self, prior: Prior, count: int, among: int, rng: np.random.Generator
     ) -> tuple[list[int], list[float]]:
         """The coalitions to add, and how far the widest interval would have shrunk after each."""
-        candidates = others(self.n, self.utility, among, rng)
+        candidates = others(self.n, self.utility, among, rng, self.least)
         known = Coalitions.of([mask for mask in self.utility if mask], self.n)
         gains = best_additions(known, Coalitions.of(candidates, self.n), prior, count)
         return [candidates[j] for j in gains.picked], gains.shrunk

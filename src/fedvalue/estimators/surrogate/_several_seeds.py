@@ -26,6 +26,7 @@ from fedvalue.estimators.surrogate._one_seed import (
     FORECAST_POINTS,
     Linear,
     OneSeed,
+    extrapolated,
     points,
     weights_of_asked,
 )
@@ -55,6 +56,7 @@ class SeveralSeeds:
     empty: float
     utility: Mapping[Trial, float]
     chosen: bool = False  # whether some trainings were chosen by what the process said
+    least: int = 1  # clients in the coalitions that may be trained
 
     def extended(self, trials: Sequence[Trial], utilities: Array, chosen: bool = False) -> SeveralSeeds:
         new = dict(zip(trials, utilities.tolist(), strict=True))
@@ -106,6 +108,7 @@ class SeveralSeeds:
         untrained = (found.covariance - found.training) * spread**2 * self._misfit()
         untrained += np.outer(unseen, unseen) + np.eye(n) * self.means.steps()
         mean = found.mean * spread + (centre - self.empty) / n
+        untrained += extrapolated(mean, self.least)
         linear = self._linear(found.weights, kept)
         estimate = _estimate(mean, untrained + training, training, linear)
         columns = [1 + j for j in kept]  # ∅ comes first
@@ -173,7 +176,7 @@ class SeveralSeeds:
         try:
             gains = {
                 name: self.best_additions(
-                    prior, candidate_trials(self.n, self.utility, seeds, 256, rng), FORECAST
+                    prior, candidate_trials(self.n, self.utility, seeds, 256, rng, self.least), FORECAST
                 )[1]
                 for name, seeds in choices.items()
             }
