@@ -32,7 +32,7 @@ from fedvalue.scenarios import Dataset, Scenario, load_scenario
 from fedvalue.store import Store, UtilityStore
 from fedvalue.trainers import Trainer
 from fedvalue.training import Learner, Training
-from fedvalue.values import Benefits, Cost, Estimate, Values
+from fedvalue.values import Benefits, Cost, Disclosed, Disclosure, Estimate, Values
 
 __all__ = [
     "Audit",
@@ -40,6 +40,8 @@ __all__ = [
     "BudgetError",
     "Cost",
     "Dataset",
+    "Disclosed",
+    "Disclosure",
     "DryRun",
     "Estimate",
     "Evaluation",

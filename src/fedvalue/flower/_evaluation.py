@@ -73,6 +73,7 @@ class StacksAtNodes:
         for client, size, answer in zip(clients, sizes, answers, strict=True):
             metrics, of_blocks = self._read(nodes, client, size, answer, client in blocks)
             measured[client] += metrics
+            nodes.roster.tally.metrics[client] += len(metrics)
             if client in blocks:
                 blocks[client].append(of_blocks)
         if missing := {c: nodes.lost[c].reason for c in held_out if len(measured[c]) != rows_of(models)}:
@@ -191,6 +192,7 @@ class ModelsAtNodes:
                     {client: str(error)},
                 ) from error
             measured[client].append(metrics)
+            nodes.roster.tally.metrics[client] += 1
         if not any(self.sizes.values()):
             raise InputError(
                 "The nodes measured models on no examples at all. Give `evaluate`, a test on the server."

@@ -11,6 +11,7 @@ from fedvalue.errors import FedvalueError, InputError
 from fedvalue.flower._messages import Exchange, Failure, Grid, Mailbox, Question
 from fedvalue.flower._registered import Directory, RegisteredClient
 from fedvalue.flower._reports import ClientReport, Kind, in_order
+from fedvalue.flower._tally import Tally
 from fedvalue.flower._wire import CONFIG, PROTOCOL, QUERY, ConfigRecord, RecordDict, WireError, settings_of
 from fedvalue.scenarios import Scenario
 
@@ -45,6 +46,8 @@ class Roster:
         self.rounds = 0  # and those spent on training and evaluating
         self.messages = 0  # of all kinds; each has a node start an app
         self.incidents: list[str] = []
+        self.tally = Tally()
+        self.tally.counts.update(range(len(reports)))
 
     @classmethod
     def gather(
@@ -95,6 +98,7 @@ class Roster:
             )
         roster.nodes = in_order(reports)
         roster.reports = [reports[node] for node in roster.nodes]
+        roster.tally.counts.update(range(clients))
         return roster
 
     def post(
@@ -167,6 +171,7 @@ class Roster:
             client = self._who(node, answer, missing)
             if client is not None:
                 self.nodes[client] = node
+                self.tally.counts[client] += 1
                 missing.discard(client)
                 self.note(f"{self.called(client)} answers again")
         return set(lost) - missing

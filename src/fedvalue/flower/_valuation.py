@@ -21,7 +21,7 @@ from fedvalue.flower._roster import Roster
 from fedvalue.flower._settings import MISSING
 from fedvalue.games import FederatedGame, RestrictedGame
 from fedvalue.report import report
-from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, value
+from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, add_disclosure, value
 from fedvalue.store import UtilityStore
 from fedvalue.values import Values
 
@@ -56,7 +56,11 @@ class Valuation:
         for folder in (self.out, self.store.parent):
             folder.mkdir(parents=True, exist_ok=True)
         with UtilityStore(self.store) as store:
-            values = self._valued(game, store)
+            try:
+                values = self._valued(game, store)
+            except Exception:  # what left the clients has left them, whatever became of it
+                add_disclosure(self.out, game.disclosure((), is_complete=False), game.id)
+                raise
             facts: dict[str, Any] = {
                 "message_rounds": roster.queries + roster.rounds,
                 "messages": roster.messages,
@@ -85,6 +89,7 @@ class Valuation:
             report(values, self.out / REPORT_FILE, store=store)
         except Exception as error:  # what goes with the values must not cost them
             log(WARNING, "There is no report: %s", error)
+        add_disclosure(self.out, values.disclosure, game.id)
         write_json(self.out / VALUES_FILE, sealed(values.to_dict()))
 
     def _record(self, game: FederatedGame) -> dict[str, Any]:

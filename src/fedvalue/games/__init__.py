@@ -2,6 +2,7 @@
 
 from fedvalue.games._base import (
     Certain,
+    Disclosing,
     Examined,
     Game,
     Grounded,
@@ -34,6 +35,7 @@ from fedvalue.games._test_parts import TestPart
 
 __all__ = [
     "Certain",
+    "Disclosing",
     "Examined",
     "EmptyLike",
     "FederatedGame",

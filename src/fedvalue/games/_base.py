@@ -7,7 +7,7 @@ Where evaluations are noisy they can be repeated: the utility of a coalition is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, cast, runtime_checkable
 
 from fedvalue._checks import expect
@@ -17,11 +17,13 @@ from fedvalue.games._test_parts import TestPart
 from fedvalue.outcome import Outcome
 from fedvalue.trainers import Claim, ClaimTrials, is_meant, of_seed, takes_claims
 from fedvalue.training import TraceGames
+from fedvalue.values import Disclosure
 from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = [
     "MOST_REPLICATES",
     "Certain",
+    "Disclosing",
     "Examined",
     "Game",
     "Grounded",
@@ -152,6 +154,13 @@ class TestedByClient(Protocol):
     def parts_of_test(self) -> tuple[TestPart, ...]:
         """None where the test rows are nobody's; an InputError where they are, and cannot be told apart."""
         ...
+
+
+@runtime_checkable
+class Disclosing(Protocol):
+    """A game that knows what left its clients in a run that made these trainings; None where it does not after all."""
+
+    def disclosure(self, trials: Collection[Trial], is_complete: bool = True) -> Disclosure | None: ...
 
 
 @runtime_checkable

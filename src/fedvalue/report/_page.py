@@ -37,6 +37,12 @@ SECTIONS = (
     Section("audit", "Audit", partial(html, "audit")),
     Section("method", "Method, guarantee and limits", partial(html, "method")),
     Section("cost", "Cost", partial(html, "cost")),
+    Section(
+        "disclosure",
+        "What left each client",
+        partial(html, "disclosure"),
+        lambda facts: facts.values.disclosure is not None,
+    ),
     Section("origin", "How to check and repeat this", partial(html, "origin")),
 )
 """What the page consists of, in its order. A further chart is a function of the facts and a line here."""

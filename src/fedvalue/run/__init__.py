@@ -4,6 +4,7 @@
 """
 
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
+from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure
 from fedvalue.run._dry_run import DryRun
 from fedvalue.run._folder import (
     RECORD_FILE,
@@ -32,6 +33,7 @@ from fedvalue.run._valuation import compare, value
 from fedvalue.run._words import heading
 
 __all__ = [
+    "DISCLOSURE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
@@ -43,6 +45,7 @@ __all__ = [
     "Ledger",
     "Result",
     "Score",
+    "add_disclosure",
     "as_method",
     "benchmark",
     "check_options",

@@ -12,6 +12,7 @@ from fedvalue._files import json_ready
 from fedvalue.coalitions import Trial, full_mask, members
 from fedvalue.games import (
     Certain,
+    Disclosing,
     Examined,
     Game,
     Judged,
@@ -107,6 +108,7 @@ def complete_values(
         random=is_random(game),
         most_seeds=asked.most_seeds if asked.trials else None,
         benefits=benefits,
+        disclosure=game.disclosure(ledger.made) if isinstance(game, Disclosing) else None,
         test_rows=test_rows or (game.test_rows if isinstance(game, Tested) else None),
     )
 

@@ -192,6 +192,11 @@ class Ledger:
         """How many of these trainings were made in this run."""
         return sum(mask in self.fresh[seed] for mask, seed in trials)
 
+    @property
+    def made(self) -> list[Trial]:
+        """The trainings of this run."""
+        return [(mask, seed) for seed, masks in self.fresh.items() for mask in masks]
+
     def trained(self, asked: Collection[int]) -> int:
         """How many evaluations of these coalitions were made in this run; a table is looked up each time."""
         if self.table is not None:

@@ -16,6 +16,7 @@ from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
 from fedvalue.values._benefits import Benefits
 from fedvalue.values._covariance import deviations
+from fedvalue.values._disclosure import Disclosure
 from fedvalue.values._json import to_dict, values_from
 from fedvalue.values._parts import Cost
 from fedvalue.values._shown import frame, table, text
@@ -55,6 +56,7 @@ class Values:
     of the others in the game.
 
     Where the test rows are the clients' own, `benefits` has the values on the rows of each by itself.
+    `disclosure` is what left each client of a federation.
 
     >>> v = Values(mean=[3.0, 1.0], names=("a", "b"), method="exact", evaluations=4)
     >>> v.share.tolist()
@@ -97,6 +99,7 @@ class Values:
     test_rows: int | None = None
     most_seeds: int | None = None
     benefits: Benefits | None = None
+    disclosure: Disclosure | None = None
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
