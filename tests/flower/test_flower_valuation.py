@@ -249,6 +249,7 @@ class TestResults:
             "values.json",
             "run.json",
             "report.html",
+            "disclosure.json",
         }
         record = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
         assert record["store"] == "../kept.db"
@@ -275,13 +276,15 @@ class TestResults:
 
         run(FakeGrid(parties(scenario)))
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".db"}
-        assert set(before) == {"values.json", "run.json", "report.html"}
+        assert set(before) == {"values.json", "run.json", "report.html", "disclosure.json"}
         with pytest.raises(FedvalueError, match="Expected 3 clients; 0 answered"):
             run(FakeGrid([]))
         after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".db"}
         assert "Expected 3 clients" in json.loads(after.pop("error.json"))["error"]
         assert after == before
         run(FakeGrid(parties(scenario)))
+        # That found everything in the store, and what left the clients before stays on record.
+        assert (tmp_path / "disclosure.json").read_bytes() == before["disclosure.json"]
         assert not (tmp_path / "error.json").exists()
 
     def test_a_report_that_cannot_be_made_does_not_cost_the_values(

@@ -85,6 +85,8 @@ class TestTheDraw:
         assert replace(plain, test_parts={"a": np.arange(25)}).test_owners == {"a": 0}
 
     def test_what_does_not_go_together_is_refused(self) -> None:
+        with pytest.raises(fv.ScenarioError, match="already"):
+            by_client(by_client(parties((40, 25))))
         with pytest.raises(fv.ScenarioError, match=r"Unknown test 'by-client '. Did you mean"):
             fv.load_scenario("digits", test="by-client ")
         with pytest.raises(fv.ScenarioError, match="test_size and test_parts do not apply"):

@@ -54,6 +54,7 @@ def benefits(facts: Facts) -> Markup:
         shades=SHADES,
         ends=(signed(-strongest, facts.decimals), signed(strongest, facts.decimals)),
         sums=sums(facts),
+        texts=_texts(found, facts.decimals),
     )
 
 
@@ -73,6 +74,17 @@ def sums(facts: Facts) -> list[Sums]:
             "–" if reach is None else fixed(float(reach[j]), decimals),
         )
         for j in np.argsort(-found.balance, kind="stable")
+    ]
+
+
+def _texts(found: Benefits, decimals: int) -> list[list[str]]:
+    reach = found.reach(found.stderr)
+    texts = [[signed(float(number), decimals) for number in row] for row in found.matrix]
+    if reach is None:
+        return texts
+    return [
+        [f"{text} ± {fixed(float(width), decimals)}" for text, width in zip(row, widths, strict=True)]
+        for row, widths in zip(texts, reach, strict=True)
     ]
 
 

@@ -15,6 +15,7 @@ from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.games import EmptyLike
 from fedvalue.learners.metrics import MetricLike
+from fedvalue.run._disclosures import add_disclosure
 from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run, take_over
 from fedvalue.run._methods import MethodLike, as_method, check_types
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
@@ -207,6 +208,7 @@ class Job:
         result = Result(self, values, meter.outcomes, frozenset(meter.fresh))
         if self.out is not None:
             take_over(Path(self.out), self.record(), path)
+            add_disclosure(Path(self.out), values.disclosure, values.game_id)
             result.write_values(self.out)
             if report:
                 result.report(Path(self.out) / REPORT_FILE)

@@ -13,7 +13,7 @@ from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
-from fedvalue.run._disclosures import add_disclosure
+from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure
 from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
@@ -124,13 +124,14 @@ class Result:
         if self.job.store_path is None:
             self._keep(store)
         take_over(out, self.job.record(), store)
+        if not (out / DISCLOSURE_FILE).exists():  # a result that is saved again let nothing more leave
+            add_disclosure(out, self.values.disclosure, self.values.game_id)
         self.write_values(out)
         self.report(out / REPORT_FILE)
         return out
 
     def write_values(self, folder: str | PathLike[str]) -> None:
-        """Leaves values.json in a folder, and what left the clients."""
-        add_disclosure(Path(folder), self.values.disclosure, self.values.game_id)
+        """Leaves values.json in a folder."""
         write_json(Path(folder) / VALUES_FILE, sealed(self.values.to_dict()))
 
     def history(self) -> History:

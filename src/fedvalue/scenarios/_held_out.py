@@ -57,6 +57,10 @@ def by_client(scenario: Scenario, held_out: float = _HELD_OUT) -> Scenario:
     """
     if not all(client.here for client in scenario.clients):
         raise ScenarioError("Rows of clients that are elsewhere cannot be held out here.")
+    if scenario.test_owners:
+        raise ScenarioError(
+            "The test set consists of rows of the clients' own already. Leave test='by-client' out."
+        )
     tested = hold_out(scenario.names, scenario.clients, held_out)
     details = {name: told for name, told in scenario.details.items() if name != "warnings"}
     return replace(
