@@ -67,7 +67,7 @@ def _few_untrained_models() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def _few_steps_of_convergence() -> Iterator[None]:
     """A report fits eight surrogates to show how values settled, which takes longer than all else about it."""
-    from fedvalue.report import _facts, _trained
+    from fedvalue.report import _gather, _trained
 
     def first_and_last(*given: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
@@ -75,7 +75,7 @@ def _few_steps_of_convergence() -> Iterator[None]:
             return _trained.converge(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_facts, "converge", first_and_last)
+        patch.setattr(_gather, "converge", first_and_last)
         yield
 
 

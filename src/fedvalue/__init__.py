@@ -25,7 +25,7 @@ from fedvalue.estimators import Method, Plan
 from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
-from fedvalue.payout import Payout, payout
+from fedvalue.payout import AbsentRule, Payout, payout
 from fedvalue.report import report
 from fedvalue.run import DryRun, Evaluation, Job, Result, benchmark, compare, methods, run, value
 from fedvalue.scenarios import Dataset, Scenario, load_scenario
@@ -35,6 +35,7 @@ from fedvalue.training import Learner, Training
 from fedvalue.values import Benefits, Cost, Disclosed, Disclosure, Estimate, Values
 
 __all__ = [
+    "AbsentRule",
     "Audit",
     "Benefits",
     "BudgetError",

@@ -17,6 +17,7 @@ EXTRAS: dict[str, tuple[str, str]] = {
     "sklearn": ("scikit-learn", "fedvalue[torch]"),
     "xgboost": ("XGBoost", "fedvalue[xgboost]"),
     "flwr": ("Flower", "fedvalue[flower]"),
+    "cryptography": ("cryptography", "fedvalue[evidence]"),
     "ray": ("Ray", "fedvalue[ray]"),
     "pandas": ("pandas", "fedvalue[pandas]"),
     "shapiq": ("shapiq", "fedvalue[shapiq]"),

@@ -62,9 +62,9 @@ def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_sealed(data: Mapping[str, Any]) -> bool:
-    """Whether data that was read is what was written; data without a checksum says nothing else."""
+    """Whether data that was read has a checksum, and is what was written."""
     content = {key: value for key, value in data.items() if key != CHECKSUM}
-    return CHECKSUM not in data or data[CHECKSUM] == _checksum(content)
+    return data.get(CHECKSUM) == _checksum(content)
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

@@ -7,7 +7,8 @@
     │   ├── BudgetError       the budget is below what the method needs
     │   └── ScenarioError     the data: unknown scenario, missing files, arrays that cannot be used
     ├── UtilityError          one coalition could not be evaluated; the others are kept
-    │   └── UnavailableError  clients of a federation did not answer; what needs them is missing
+    │   ├── UnavailableError  clients of a federation did not answer; what needs them is missing
+    │   └── UnrecordedError   values are computed again, and the store lacks a training for it
     ├── StoreError            the store cannot be opened, read or written
     │   └── NoStoreError      there is none at the path that was given (an InputError, too)
     ├── MissingExtraError     an optional dependency is not installed
@@ -33,6 +34,7 @@ __all__ = [
     "ScenarioError",
     "StoreError",
     "UnavailableError",
+    "UnrecordedError",
     "UtilityError",
 ]
 
@@ -81,6 +83,10 @@ class UnavailableError(UtilityError):
     def __init__(self, message: str, coalition: tuple[int, ...], reasons: Mapping[int, str]) -> None:
         super().__init__(message, coalition)
         self.reasons = dict(reasons)
+
+
+class UnrecordedError(UtilityError):
+    """Values are computed again from what was recorded, and a training that they need is not there."""
 
 
 class StoreError(FedvalueError):

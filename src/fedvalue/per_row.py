@@ -70,6 +70,7 @@ class PerRow(NamedTuple):
         length = table.shape[1]
         if table.dtype == np.bool_:
             return [cls("bits", length, bits.tobytes(), rows) for bits in np.packbits(table, axis=1)]
+        table = np.ascontiguousarray(table)  # means of one model are added up as those of many are
         mean = table.mean(1)
         unit = np.abs(table - mean[:, None]).max(1)
         unit[unit == 0] = 1.0

@@ -160,6 +160,101 @@ class TestFindings:
         assert ("no contribution", ("c3",)) not in kinds(audited(table))
 
 
+class TestBelowZero:
+    """Nobody whose value is below zero goes unmentioned, and nothing is concluded that the trainings cannot show."""
+
+    NAMES = ("Bonn", "Graz", "Jena", "Wien")
+
+    def flipped(self, **more: Any) -> tuple[Values, Audit]:
+        """Four hospitals, all coalitions of one seed; with Jena, everyone does worse."""
+        inside = membership(range(16), 4)
+        table = 0.1 + 0.2 * inside[:, [0, 1, 3]].sum(1) - 0.3 * inside[:, 2]
+        values = Values(shapley_values(4, table), self.NAMES, "exact", 16, metric="accuracy", **more)
+        return values, audit(values, {mask: [float(u)] for mask, u in enumerate(table)})
+
+    def test_one_seed_without_luck_names_it_and_what_all_reach_without_it(self) -> None:
+        _, found = self.flipped(guarantee="exact", random=True)
+        assert found.findings == ()
+        assert [f.clients for f in found.below_zero] == [("Jena",)]
+        (below,) = found.below_zero
+        assert below.statement == (
+            "Jena is below zero: its value is -0.3000. Without it the others reach accuracy 0.7000, with it all reach "
+            "0.4000 (one training each). Whether another seed would say the same is not known: the luck of training was "
+            "not measured."
+        )
+        assert [(row.first, row.first_utility, row.second_utility) for row in below.evidence] == [
+            (("Bonn", "Graz", "Wien"), pytest.approx(0.7), pytest.approx(0.4))
+        ]
+        for text in (str(found), found.to_markdown(), json.dumps(found.to_dict())):
+            assert "Jena is below zero" in text
+            assert "Nothing stands out" not in text
+
+    def test_test_rows_alone_do_not_make_it_harm(self) -> None:
+        _, found = self.flipped(guarantee="exact", random=True, parts={"test": np.eye(4) * 1e-8})
+        assert found.findings == ()
+        assert found.tests["harmful"] == 0
+        assert "was not measured" in found.below_zero[0].statement
+
+    def test_an_interval_on_one_seed_alone_does_not_make_it_harm(self) -> None:
+        parts = {"coalitions": np.eye(4) * 1e-8}
+        _, found = self.flipped(guarantee="biased", random=True, parts=parts)
+        assert found.findings == ()
+        assert [f.clients for f in found.below_zero] == [("Jena",)]
+        assert any("No client was checked for harm" in text for text in found.not_assessed)
+
+    def test_luck_that_is_known_makes_it_harm(self) -> None:
+        _, found = self.flipped(guarantee="exact", random=True, parts={"training": np.eye(4) * 1e-4})
+        assert kinds(found) == [("harmful", ("Jena",))]
+        assert found.below_zero == ()
+        assert (
+            "Without it the others reach accuracy 0.7000, with it all reach 0.4000"
+            in found.findings[0].statement
+        )
+
+    def test_an_interval_that_reaches_above_zero_is_said(self) -> None:
+        _, found = self.flipped(guarantee="exact", random=True, parts={"training": np.eye(4)})
+        assert "It may be chance: the interval reaches above zero." in found.below_zero[0].statement
+
+    def test_where_the_others_were_not_trained_that_is_said(self) -> None:
+        values = Values([-0.1, 0.5], ("a", "b"), "loo", 2, guarantee="biased")
+        found = audit(values, {0: [0.0], 3: [0.4]})
+        assert "What the others reach without it is not known" in found.below_zero[0].statement
+        assert "loo gives no interval" in found.below_zero[0].statement
+
+    def test_a_loss_is_shown_as_it_is(self) -> None:
+        values = Values(
+            [-0.2, 0.6], ("a", "b"), "exact", 4, guarantee="exact", metric="loss", higher_is_better=False
+        )
+        found = audit(values, {0: [-1.0], 1: [-1.2], 2: [-0.4], 3: [-0.6]})
+        assert "the others reach loss 0.4000, with it all reach 0.6000" in found.below_zero[0].statement
+
+
+class TestFewTrainings:
+    """How far luck goes is judged by coalitions that were trained again: with few of these, tails are long."""
+
+    def spread_over(self, again: int) -> Audit:
+        """Values of three clients, one five standard errors below zero; `again` trainings of one coalition."""
+        stderr = np.full(3, 0.02)
+        values = Values(
+            [0.3, -0.1, 0.3], "abc", "surrogate", 32, stderr=stderr, seeds=again + 1, random=True,
+            parts={"training": np.diag(stderr**2)},
+        )  # fmt: skip
+        seeds = {0: [0], 1: [0], 2: list(range(again + 1)), 7: [0]}
+        utilities = {mask: [0.1 * mask + 0.01 * seed for seed in of] for mask, of in seeds.items()}
+        return audit(values, utilities, seeds=seeds)
+
+    def test_five_standard_errors_are_much_where_luck_is_known_well(self) -> None:
+        assert kinds(self.spread_over(20)) == [("harmful", ("b",))]
+
+    @pytest.mark.parametrize("again", [1, 2])
+    def test_and_little_where_it_is_hardly_known(self, again: int) -> None:
+        found = self.spread_over(again)
+        assert found.findings == ()
+        assert [f.clients for f in found.below_zero] == [("b",)]
+        assert "more than chance for this client alone, but not" in found.below_zero[0].statement
+        assert any("had little to go by" in text for text in found.not_assessed)
+
+
 class TestNothingToFind:
     def test_clients_that_only_count_by_number(self) -> None:
         assert kinds(audited(np.sqrt(INSIDE.sum(axis=1)))) == []
@@ -174,7 +269,16 @@ class TestNothingToFind:
     def test_unknown_noise_accuses_nobody_of_harm(self) -> None:
         found = audited(np.array([0.0, 1.0, -0.5, 0.4]))
         assert kinds(found) == []
-        assert any("Negative for these trainings: c1" in text for text in found.not_assessed)
+        (below,) = found.below_zero
+        assert below.clients == ("c1",)
+        assert below.p_value is None
+        assert (
+            "Without it the others reach utility 1.0000, with it all reach 0.4000 (one training each)"
+            in below.statement
+        )
+        assert "the luck of training was not measured" in below.statement
+        assert found.verdict.startswith("No test singled out a client, but these are below zero: c1.")
+        assert any("No client was checked for harm" in text for text in found.not_assessed)
 
     @pytest.mark.parametrize("method", ["loo", "ipss"])
     def test_methods_without_intervals(self, method: str) -> None:
@@ -396,7 +500,7 @@ class TestLuck:
         stderr = np.sqrt(np.diag(covariance))
         values = Values(
             mean, names, "surrogate", 8, stderr=stderr, covariance=covariance, seeds=4, random=True,
-            guarantee=guarantee,
+            guarantee=guarantee, parts={"training": covariance},
         )  # fmt: skip
         values = Values.from_dict(json.loads(json.dumps(values.to_dict())))
         utilities = {0: [0.0], 8: [0.4, 0.5], 24: [0.6, 0.7], 31: [1.0], 2: [0.2], 4: [0.3]}

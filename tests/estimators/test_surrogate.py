@@ -6,6 +6,7 @@ import json
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,6 +170,29 @@ class TestPlan:
             assert len(plan) == len(set(plan)) == min(budget, 1 << n)
             assert all(0 <= mask < 1 << n for mask in plan)
             assert {0, full_mask(n)} <= set(plan)
+
+    @pytest.mark.parametrize(("n", "budget"), [(7, 16), (8, 32), (10, 16), (10, 24)])
+    def test_it_does_not_depend_on_the_last_bits_of_a_library(
+        self, n: int, budget: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plan = fixed_plan(n, budget, np.random.default_rng(0))
+        noise, invert = np.random.default_rng(1), np.linalg.inv
+        monkeypatch.setattr(
+            np.linalg, "inv", lambda a: invert(a) * (1 + 1e-14 * noise.standard_normal(a.shape))
+        )
+        assert fixed_plan(n, budget, np.random.default_rng(0)) == plan
+
+    def test_nor_do_the_best_additions(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        n, given, noise = 5, Prior.given, np.random.default_rng(1)
+        known, left = Coalitions.of([31], n), Coalitions.of(list(range(1, 31)), n)
+        prior = Prior(terms(n, Landmarks.seen_in(known, np.ones(1))), MEAN, n)  # all clients are alike
+        picked = best_additions(known, left, prior, 8).picked
+
+        def elsewhere(*of: Any) -> Any:
+            return tuple(part * (1 + 1e-14 * noise.standard_normal(part.shape)) for part in given(*of))
+
+        monkeypatch.setattr(Prior, "given", elsewhere)
+        assert best_additions(known, left, prior, 8).picked == picked
 
     def test_a_larger_budget_begins_with_everyone_alone_and_halves(self) -> None:
         plan = fixed_plan(10, 32, np.random.default_rng(0))

@@ -243,13 +243,15 @@ class TestRoster:
     def test_order_by_position_or_by_name(self) -> None:
         one = ClientReport(5, "0" * 64, (8,))
         named = {7: ClientReport(5, "0" * 64, (8,), -1, "b"), 9: ClientReport(5, "1" * 64, (8,), -1, "a")}
-        assert in_order(named) == [9, 7]
+        assert in_order(named, 2) == [9, 7]
         placed = {7: ClientReport(5, "0" * 64, (8,), 1, "x"), 9: ClientReport(5, "1" * 64, (8,), 0, "x")}
-        assert in_order(placed) == [9, 7]
+        assert in_order(placed, 2) == [9, 7]
         with pytest.raises(InputError, match="cannot be told apart"):
-            in_order({1: one, 2: one})
+            in_order({1: one, 2: one}, 2)
         with pytest.raises(InputError, match=r"partition-ids 0 to 1, one each. They report \[1, 1\]"):
-            in_order({1: placed[7], 2: placed[7]})
+            in_order({1: placed[7], 2: placed[7]}, 2)
+        with pytest.raises(InputError, match=r"partition-ids 0 to 0, one each"):
+            in_order({1: placed[7]}, 1)
 
     def test_a_scenario_with_other_data_is_refused(self) -> None:
         _, _, trainer = federation()

@@ -24,6 +24,7 @@ from fedvalue.flower._foreign import ForeignApp, ForeignTrainer, value_foreign
 from fedvalue.flower._registered import RegisteredClient, key_of, write_roster
 from fedvalue.games import FederatedGame
 from fedvalue.scenarios import Dataset
+from fedvalue.store import UtilityStore
 from fedvalue.training import Training
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -177,8 +178,11 @@ class TestForeignApps:
         values = valued(grid, modules, tmp_path, roster=tmp_path / "roster.json", **options)
         assert values.names == names
         grid.keys[100] = b"another"
+        options |= {"roster": tmp_path / "roster.json", "patience": 0.1}
         with pytest.raises(FedvalueError, match=r"2 are connected.*Missing: Como\."):
-            valued(grid, modules, tmp_path, roster=tmp_path / "roster.json", patience=0.1, **options)
+            valued(grid, modules, tmp_path, quorum=N, **options)
+        left = valued(grid, modules, tmp_path / "left", **options)
+        assert (left.names, left.absent) == (names[:2], {"Como": "did not answer within 0 s"})
 
     @pytest.mark.slow
     def test_evaluation_on_the_server(
@@ -296,12 +300,27 @@ class TestForeignApps:
         after = ForeignTrainer(grid, ForeignApp(start(modules), "k", {"lr": LR}), N).scenario.fingerprint
         assert before != after
 
-    def test_everybody_must_answer_once(
+    def test_who_cannot_say_how_much_data_it_has_is_absent(
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:
-        grid.twists[2] = lambda message, reply: Error(code=8, reason="")
-        with pytest.raises(UnavailableError, match=r"must answer once.*node-102 crashed"):
-            valued(grid, modules, tmp_path)
+        options = {"evaluate": on_server(modules), "rounds": 1}
+        everybody = valued(grid, modules, tmp_path / "all", **options)
+        with UtilityStore(tmp_path / "all" / "store.db") as store:
+            stored = store.read(everybody.game_id)
+        grid.twists[0] = lambda message, reply: Error(code=8, reason="")
+        with pytest.raises(UnavailableError, match=r"must answer once.*node-100 crashed"):
+            valued(grid, modules, tmp_path, quorum=N)
+        before = len(grid.sent)
+        values = valued(grid, modules, tmp_path, **options)
+        assert values.names == ("node-101", "node-102")
+        assert values.absent == {"node-100": "crashed while it trained"}
+        # What the others trained to say so is the first round of their game.
+        kinds = [(m.metadata.message_type, m.metadata.group_id) for m in grid.sent[before:]]
+        assert kinds.count(("train", "1")) == N
+        table = [stored[mask << 1].metrics["accuracy"] for mask in range(4)]
+        assert values.mean == pytest.approx(fv.value(fv.TableGame(table), "exact").mean, abs=1e-9)
+
+    def test_too_many_or_too_few_nodes(self, grid: ForeignGrid, modules: dict[str, Any]) -> None:
         with pytest.raises(FedvalueError, match="Expected 5 nodes; 3 are connected"):
             ForeignTrainer(grid, ForeignApp(start(modules), "k"), 5, patience=0.1)
         with pytest.raises(InputError, match="Expected 2 nodes; 3 are connected"):

@@ -286,6 +286,53 @@ class TestResults:
         # That found everything in the store, and what left the clients before stays on record.
         assert (tmp_path / "disclosure.json").read_bytes() == before["disclosure.json"]
         assert not (tmp_path / "error.json").exists()
+        (kept,) = (tmp_path / "earlier").iterdir()  # what a new result takes the place of
+        for name in ("values.json", "report.html"):
+            assert (kept / name).read_bytes() == before[name]
+        done = RUNNER.invoke(app, ["audit", str(kept), "--quiet"])  # it knows where the store is
+        assert done.exit_code == 0, done.output
+
+    def test_the_record_and_the_report_say_how_it_went(self, tmp_path: Path) -> None:
+        values = valued(tmp_path, absent=1, missing="use-known")
+        record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+        assert record["settings"]["patience"] == 1.0
+        assert (record["settings"]["rate"], record["settings"]["missing"]) == (RULES["rate"], "use-known")
+        assert record["incidents"] == values.details["incidents"]
+        assert record["absent"] == values.absent
+        assert record["began"] <= record["ended"]
+        page = (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert "client 0 37, client 1 20, client 2 64" in page
+        assert "crashed while it trained; its part is left out" in page  # an incident
+        assert "There is no record of the run" not in page
+        done = RUNNER.invoke(app, ["report", str(tmp_path), "--out", "-", "--format", "md"])
+        assert "patience 1.0" in done.output
+
+    def test_a_failed_run_says_what_had_happened(self, tmp_path: Path) -> None:
+        grid = FakeGrid(parties(digits(SIZES)))
+        grid.twists[1] = lambda message, reply: (
+            reply if message.metadata.message_type == "query.fedvalue" else Error(code=8, reason="")
+        )
+        config = {"clients": N, "method": "exact", "out": str(tmp_path), "patience": 0.3, **RULES}
+        context = Context(1, 1, {}, RecordDict(), config)
+        with pytest.raises(UnavailableError):
+            server_app(lambda context: Task("classification", 10, digits(SIZES).test))(grid, context)
+        left = json.loads((tmp_path / "error.json").read_text(encoding="utf-8"))
+        assert "client 1 crashed while it trained" in left["error"]
+        assert any("client 1 crashed" in incident for incident in left["incidents"])
+        assert left["settings"]["method"] == "exact"
+
+    def test_whoever_waits_sees_how_far_a_round_is(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("fedvalue.flower._messages.TELL_SECONDS", 0.0)
+        grid = FakeGrid(parties(digits(SIZES)))
+        pull = grid.pull_messages
+        grid.pull_messages = lambda identifiers: pull(list(identifiers)[:1])  # type: ignore[method-assign]
+        settings = Settings.from_config(
+            {"clients": N, "method": "loo", "out": str(tmp_path), "patience": 5.0, **RULES}
+        )
+        value_federation(grid, settings, Task("classification", 10, digits(SIZES).test))
+        assert "round 1: 1 of 3 messages answered" in caplog.text
 
     def test_a_report_that_cannot_be_made_does_not_cost_the_values(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -293,7 +340,7 @@ class TestResults:
         def broken(*args: Any, **options: Any) -> None:
             raise RuntimeError("no page")
 
-        monkeypatch.setattr("fedvalue.flower._valuation.report", broken)
+        monkeypatch.setattr("fedvalue.flower._valuation.render", broken)
         values = valued(tmp_path)
         assert fv.Values.from_dict(
             json.loads((tmp_path / "values.json").read_text(encoding="utf-8"))

@@ -83,6 +83,16 @@ class TestRules:
         with pytest.raises(fv.InputError, match="needs intervals, and the method 'loo' gives none"):
             payout(Values([1.0, 2.0], "ab", "loo", 4, guarantee="biased"), 100, "threshold")
 
+    @pytest.mark.parametrize("parts", [{}, {"test": np.eye(2) * 1e-6}])
+    def test_threshold_takes_nothing_for_certain_without_the_luck_of_training(self, parts: Any) -> None:
+        one_seed = Values([1.0, 2.0], "ab", "exact", 4, guarantee="exact", random=True, parts=parts)
+        with pytest.raises(fv.InputError, match="luck of training is not in the intervals"):
+            payout(one_seed, 100, "threshold")
+        known = Values(
+            [0.1, 2.0], "ab", "exact", 4, guarantee="exact", random=True, parts={"training": np.eye(2) * 0.01}
+        )
+        assert amounts(payout(known, 100, "threshold")) == ["0.00", "100.00"]
+
     def test_rounding_errors_of_floats_are_not_negative_values(self) -> None:
         assert amounts(payout(exact(1, 1, -1e-17), 10, "proportional")) == ["5.00", "5.00", "0.00"]
 
@@ -221,6 +231,16 @@ class TestStability:
             assert 45 < line.low < 47.5 < 52.5 < line.high < 55
         assert found.stability.draws == 4000
         assert "4,000 payouts" in found.stability.statement
+
+    def test_replicates_give_ranges_everywhere(self) -> None:
+        game = fv.run("synthetic", clients=3, samples=20, method="exact", replicates=3)
+        found = game.payout(1000)
+        line = found.lines[-1]
+        assert line.low is not None
+        assert line.high is not None
+        assert line.low < line.amount < line.high
+        for text in (str(found), found.to_markdown()):
+            assert f"{found.text(line.low)} – {found.text(line.high)}" in text
 
     def test_errors_that_move_together_leave_shares_alone(self) -> None:
         together = payout(estimated([2.0, 2.0], 0.1, covariance=np.full((2, 2), 0.01)), 100).lines[0]

@@ -284,7 +284,7 @@ class TestFacts:
             table = np.array([table[mask & ~(1 << null)] for mask in range(64)])
         assert gather(*complete(table)).verdict[2] == "The audit flags c1 and c4 (no contribution)."
         assert gather(*complete(saturating(6))).verdict[2] == (
-            "The audit of 64 trained coalitions flags no client."
+            "The audit of 64 trained coalitions: no test singled out a client. Not everything could be checked."
         )
 
     def test_clients_are_ranked_with_everything_there_is(self) -> None:
@@ -512,7 +512,7 @@ def test_markdown_shows_names_as_they_are() -> None:
     assert columns == {8}  # a bar in a name makes no column
     assert "\n\n\n" not in text
     assert text.startswith("# What the data of 11 clients is worth\n")
-    for part in ("Clients by value", "Audit", "Cost", "Method, guarantee and limits"):
+    for part in ("Who gets what", "Audit", "Cost", "Method, guarantee and limits"):
         assert f"\n## {part}\n" in text
 
 
@@ -599,7 +599,7 @@ def test_clients_that_took_no_part_are_named_at_the_top_and_among_the_limits() -
     )
     assert sum("Delft (did not answer)" in line for line in facts.method.limits) == 1
     for text in (as_html(facts), as_markdown(facts)):
-        top, rest = text.split("Clients by value", 1)
+        top, rest = text.split("Who gets what", 1)
         assert "2 further clients took no part" in top
         assert "Not valued: Delft (did not answer)." in rest
     one = gather(replace(values, absent={"Delft": "did not answer"}))

@@ -215,7 +215,7 @@ class TestKept:
         page = (out / "report.html").read_text()
         assert "Who benefits from whose data" in page
         record = json.loads((out / "run.json").read_text())
-        assert record["scenario"]["test"] == "by-client"
+        assert record["scenario"]["tested"] == "by-client"
         assert "--test by-client" in page
         text = cli("report", out, "--out", "-", "--format", "md").output
         assert "Who benefits from whose data" in text

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import fedvalue as fv
 from fedvalue.cli import app
+from fedvalue.run import find_store
 
 SMALL: dict[str, Any] = {"clients": 4, "samples": 20, "rounds": 2, "epochs": 1}
 
@@ -143,6 +144,10 @@ class TestResult:
         assert json.loads((folder / "values.json").read_text())["method"] == "loo"
         assert json.loads((folder / "run.json").read_text())["method"] == "loo"
         assert not (folder / "report.html").exists()  # that of the earlier run
+        (earlier,) = (folder / "earlier").iterdir()
+        assert (earlier / "values.json").read_bytes() == before["values.json"]
+        assert (earlier / "report.html").read_bytes() == before["report.html"]
+        assert find_store(earlier, None).samefile(folder / "store.db")
 
 
 class TestPlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -176,7 +177,8 @@ def test_a_federated_run_killed_again_and_again_gets_on_and_ends_with_the_same_b
         with fv.UtilityStore(tmp_path / "store.db") as store:
             assert store.verify() == []
             kept.append(sum(game.coalitions for game in store.games()))
-    assert kept == sorted(set(kept))  # every one of them left something behind
+    # Every one of them left something behind, until nothing was left to do.
+    assert all(before < after or before == 64 for before, after in itertools.pairwise(kept))
     assert kept[1] < 64, "the first one was over before it could be killed"
     last, whole = (
         federated(tmp_path / name).communicate(timeout=120)[0] for name in ("store.db", "whole.db")

@@ -173,14 +173,14 @@ class TestMerging:
         with UtilityStore(old) as store:
             store.register("g", 3)
             store.append("g", [(1, outcome(1, told=False))])
-        edit(old, "PRAGMA user_version = 2")
+        edit(old, "DROP TABLE chain", "PRAGMA user_version = 2")
         with UtilityStore(old) as store:
             assert store.read("g") == {1: outcome(1, told=False)._replace(rows={})}
             assert store.verify() == []
             store.merge(path)
             assert store.read("g", [1]) == {1: outcome(1)}
         with sqlite3.connect(old) as database:
-            assert database.execute("PRAGMA user_version").fetchone() == (3,)
+            assert database.execute("PRAGMA user_version").fetchone() == (4,)
         database.close()
 
 

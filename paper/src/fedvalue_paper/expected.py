@@ -16,6 +16,7 @@ from fedvalue.games import TableGame
 from fedvalue.outcome import Outcome
 from fedvalue_paper.grid import GameSpec
 from fedvalue_paper.known import SharedGame
+from fedvalue_paper.measures import is_better
 from fedvalue_paper.rows import Row
 
 __all__ = ["AllSeeds", "setting_of", "with_expected"]
@@ -68,7 +69,7 @@ def _against(row: Row, mean: NDArray[np.float64]) -> dict[str, float]:
     return {
         "error_expected": scoring.relative_l2(found, mean),
         "skill_expected": skill,
-        "better_expected": float(skill > 0),
+        "better_expected": is_better(skill),
     }
 
 

@@ -96,7 +96,7 @@ def write_kept(path: Path, about: Mapping[str, Any], games: Sequence[Kept]) -> N
         facts = {key: value for key, value in asdict(kept).items() if key != "utilities"}
         described.append({**facts, "empty": kept.utilities.get(0)})
         n, masks = len(kept.sizes), sorted(kept.utilities)
-        if masks != list(range(1 << n) if n < 63 else ()):
+        if len(masks) < 1 << n:
             arrays[f"{number}.masks"] = _bits(masks, n)
         packed = _packed(np.array([kept.utilities[mask] for mask in masks]), kept.test_samples)
         arrays |= {f"{number}.{name}": array for name, array in packed.items()}

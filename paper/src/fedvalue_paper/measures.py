@@ -16,7 +16,7 @@ from fedvalue.scenarios import Scenario
 from fedvalue.values import Values
 from fedvalue_paper.grid import Run
 
-__all__ = ["COLUMNS", "MEASURES", "Column", "Finding", "measured"]
+__all__ = ["COLUMNS", "MEASURES", "Column", "Finding", "is_better", "measured"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Column:
 
 
 Measure = Callable[[Finding], float | None]
+_ROUNDING = 1e-9
 _CUT_OFF = ("k-greedy", "ipss")  # all up to a size k*, which the bound is about; IPSS some of the next, too
 
 
@@ -71,7 +72,12 @@ def _by_estimate(finding: Finding) -> float | None:
 def _better(finding: Finding) -> float | None:
     """1 where the run is closer to the exact values than the equal split, else 0: the mean over runs says how often."""
     skill = MEASURES["skill"](finding)
-    return None if skill is None or math.isnan(skill) else float(skill > 0)
+    return None if skill is None or math.isnan(skill) else is_better(skill)
+
+
+def is_better(skill: float) -> float:
+    """1 for a skill above 0, else 0; one that is 0 but for rounding, as the equal split's own, is not above it."""
+    return float(skill > _ROUNDING)
 
 
 def _mean_error(finding: Finding) -> float | None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedvalue._checks import between, checked_call, expect
+from fedvalue._text import plural
 from fedvalue.audit._findings import Case, Comparison, Finding, find
 from fedvalue.audit._known import Known
 from fedvalue.audit._outlook import counted, empty_statement, noise_statement, not_assessed, outlook, ranking
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 _FORMAT = "fedvalue.audit/1"
+_NAMED = 6  # clients in a sentence
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class Audit:
 
     `counted` says which luck the intervals hold that findings go by, `empty` what v(∅) is and how it was fixed.
     `level` bounds the chance that an audit of a run without such clients has any finding about them at all.
-    `absent` are clients of whom nothing is known, and why.
+    `below_zero` are clients with a value below zero that no test found harmful, and what all reach without them: nothing
+    is concluded there. `absent` are clients of whom nothing is known, and why.
     """
 
     findings: tuple[Finding, ...]
@@ -71,13 +74,26 @@ class Audit:
     absent: Mapping[str, str] = field(default_factory=dict)
     counted: str = ""
     empty: str = ""
+    below_zero: tuple[Finding, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """What the tests came to, and no more than that."""
+        checked = "" if not self.not_assessed else " Not everything could be checked: see below."
+        if self.findings:
+            return f"{plural(len(self.findings), 'finding')}.{checked}"
+        below = ", ".join(finding.clients[0] for finding in self.below_zero[:_NAMED])
+        more = f" and {len(self.below_zero) - _NAMED} more" if len(self.below_zero) > _NAMED else ""
+        if below:
+            return f"No test singled out a client, but these are below zero: {below}{more}.{checked}"
+        return f"No test singled out a client.{checked}"
 
     @property
     def rate(self) -> str:
         """The false-alarm rate in words."""
         return (
             f"False alarms: if no client is of the kinds tested for, at most {self.level:.0%} of such audits name "
-            f"one, provided that the intervals of the values hold{self.counted} ({sum(self.tests.values()):,} tests, Holm-adjusted)."
+            f"one, provided that the intervals of the values hold{self.counted} ({sum(self.tests.values()):,} tests, adjusted for their number)."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,8 +102,10 @@ class Audit:
 
     def __str__(self) -> str:
         """Findings, then what holds for all, sentence by sentence."""
-        found = [f"{finding.statement} ({chance_text(finding)})" for finding in self.findings]
-        return "\n".join([*(found or ["Nothing stands out."]), *general_lines(self)])
+        found = [
+            f"{finding.statement} ({chance_text(finding)})" for finding in (*self.findings, *self.below_zero)
+        ]
+        return "\n".join([*([] if self.findings else [self.verdict]), *found, *general_lines(self)])
 
     def to_markdown(self) -> str:
         """The audit as a page: findings with their evidence, then what holds for all."""
@@ -126,7 +144,7 @@ def audit(
     expect("utilities", utilities, Mapping, "a dict from bitmasks to lists of numbers")
     known = Known.of(values.n, utilities, prints, seeds if values.seeds > 1 else None)
     case = Case.of(values, known)
-    findings, tests = find(case, level)
+    findings, below_zero, tests = find(case, level)
     return Audit(
         findings=findings,
         ranking=ranking(case),
@@ -142,6 +160,7 @@ def audit(
         absent=dict(values.absent),
         counted=counted(values),
         empty=empty_statement(values),
+        below_zero=below_zero,
     )
 
 

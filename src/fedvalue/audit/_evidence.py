@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue._text import plural
 from fedvalue.audit._known import Known, Rows
 from fedvalue.audit._noise import without_one
 from fedvalue.audit._tests import quantile, together
@@ -24,9 +25,13 @@ __all__ = [
     "compare_steps",
     "compare_swaps",
     "compare_without",
+    "comparison",
     "gap",
+    "interval_text",
     "learned",
     "suspected",
+    "what_without",
+    "without_client",
 ]
 
 _SHOWN = 6  # comparisons that stand for all of them
@@ -65,10 +70,12 @@ def compare_steps(case: Case, kind: str, i: int, p: float) -> Finding:
     without, with_i = known.steps(i)
     change = known.mean[with_i] - known.mean[without]
     same = known.same(without, with_i)
-    worth = f"Its value is {case.values.mean[i]:+.4f}{'' if len(same) and same.all() else _interval(case, i)}"
+    worth = (
+        f"Its value is {case.values.mean[i]:+.4f}{'' if len(same) and same.all() else interval_text(case, i)}"
+    )
     if kind == "harmful":
         fell = int((change < 0).sum())
-        said = f"{name} lowers what the others reach. {worth}, below zero."
+        said = f"{name} lowers what the others reach. {worth}, below zero. {what_without(case, i)}"
         if len(change):
             said += (
                 f" In {fell} of {len(change)} trained pairs of coalitions that differ only in this client, the one with "
@@ -127,7 +134,7 @@ def compare_swaps(case: Case, group: tuple[int, ...], p: float) -> Finding:
         for alone in known.rows(1 << i)
         if known.seeds[alone] == known.seeds[both]
     ]
-    extra = [_comparison(case, *pairs[0])] if pairs else []
+    extra = [comparison(case, *pairs[0])] if pairs else []
     shown = _shown(case, left, right)[: _SHOWN - len(extra)]
     return Finding("interchangeable", names, said, (*extra, *shown), len(left), p)
 
@@ -182,7 +189,29 @@ def learned(values: Values) -> list[Finding]:
     return [Finding("nothing learned", (), values.warning, (), 0, None)]
 
 
-def _interval(case: Case, i: int) -> str:
+def without_client(case: Case, i: int) -> tuple[Rows, Rows]:
+    """Rows of all others without a client, and of all clients; with several seeds, of the seeds that trained both."""
+    known = case.known
+    without, with_i = known.steps(i)
+    everyone = known.size[with_i] == known.n
+    return without[everyone], with_i[everyone]
+
+
+def what_without(case: Case, i: int) -> str:
+    """What all others reach without a client, and all with it, in the metric."""
+    without, with_i = without_client(case, i)
+    if not len(without):
+        seed = " with the same seed" if case.values.seeds > 1 else ""
+        return f"What the others reach without it is not known: that was not trained{seed}."
+    metric, sign, known = case.values.metric, case.values.sign, case.known
+    others, everyone = (sign * float(known.mean[rows].mean()) for rows in (without, with_i))
+    times = known.replicates * len(without)
+    trained = "one training each" if times == 1 else f"means of {plural(times, 'training')} each"
+    return f"Without it the others reach {metric} {others:.4f}, with it all reach {everyone:.4f} ({trained})."
+
+
+def interval_text(case: Case, i: int) -> str:
+    """The interval of a value behind it, as far as there is one."""
     _, error, dof = case.worth.of(np.eye(case.known.n)[i])
     if error is None:
         return ""
@@ -199,7 +228,7 @@ def _shown(case: Case, first: Rows, second: Rows) -> tuple[Comparison, ...]:
     picked = (
         order[np.unique(np.linspace(0, len(order) - 1, _SHOWN).round().astype(int))] if len(order) else order
     )
-    return tuple(_comparison(case, int(first[k]), int(second[k])) for k in picked)
+    return tuple(comparison(case, int(first[k]), int(second[k])) for k in picked)
 
 
 def _swapped(known: Known, group: tuple[int, ...]) -> tuple[Rows, Rows]:
@@ -209,7 +238,7 @@ def _swapped(known: Known, group: tuple[int, ...]) -> tuple[Rows, Rows]:
     return left, right
 
 
-def _comparison(case: Case, first: int, second: int) -> Comparison:
+def comparison(case: Case, first: int, second: int) -> Comparison:
     known, names = case.known, case.values.names
     of = [tuple(names[i] for i in np.flatnonzero(known.inside[row])) for row in (first, second)]
     seed = int(known.seeds[first]) if known.seeds.any() else None

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from fedvalue.audit._below_zero import below_zero_of
 from fedvalue.audit._evidence import (
     Comparison,
     Finding,
@@ -21,7 +22,7 @@ from fedvalue.audit._evidence import (
     suspected,
 )
 from fedvalue.audit._known import Known
-from fedvalue.audit._noise import spread_of_values, value_weights, without_one
+from fedvalue.audit._noise import repeats, spread_of_values, value_weights, without_one
 from fedvalue.audit._tests import (
     Counts,
     Worth,
@@ -107,14 +108,18 @@ def _worth(values: Values, known: Known, distinct: set[int]) -> Worth:
         covariance, bound = np.eye(n) * spread.error**2, spread.runs is None
         return Worth(values.mean, covariance, np.full(n, spread.dof), True, True, margin, spread.runs, bound)
     dof = np.full(n, np.inf) if values.dof is None else values.dof
+    again = float(repeats(known)) if known.seeds.any() and values.dof is None else np.inf
     if values.covariance is not None:
-        return Worth(values.mean, values.covariance, dof, True, exact, margin)
+        return Worth(values.mean, values.covariance, dof, True, exact, margin, repeats=again)
     independent = None if values.stderr is None else np.diag(values.stderr**2)
     return Worth(values.mean, independent, dof, False, False, margin)
 
 
-def find(case: Case, level: float) -> tuple[tuple[Finding, ...], dict[str, int]]:
-    """All findings, and how many tests of each kind were made. Each kind has its part of the level."""
+def find(case: Case, level: float) -> tuple[tuple[Finding, ...], tuple[Finding, ...], dict[str, int]]:
+    """All findings, clients below zero that none is about, and how many tests of each kind were made.
+
+    Each kind has its part of the level.
+    """
     accepted: dict[str, Chances] = {}
     tests: dict[str, int] = {}
     null: frozenset[int] = frozenset()
@@ -131,7 +136,8 @@ def find(case: Case, level: float) -> tuple[tuple[Finding, ...], dict[str, int]]
         *_described(case, accepted),
         *gap(case.values, case.known),
     )
-    return found, tests
+    named = null | {who[0] for who in accepted["harmful"]}
+    return found, below_zero_of(case, named), tests
 
 
 def _no_contribution(case: Case, null: frozenset[int]) -> Chances:
@@ -174,9 +180,11 @@ def _interchangeable(case: Case, null: frozenset[int]) -> Chances:
 
 
 def _harmful(case: Case, null: frozenset[int]) -> Chances:
+    if not can_harm(case):
+        return {}
     units = np.eye(case.known.n)
     return {
-        (i,): 1.0 if i in null else below_zero(*case.worth.of(units[i]), case.known.spread)
+        (i,): 1.0 if i in null else below_zero(*case.worth.tested(units[i]), case.known.spread)
         for i in range(case.known.n)
     }
 
@@ -191,12 +199,20 @@ def _dependent(case: Case, null: frozenset[int]) -> Chances:
         kept = without_one(known, j)
         for i in range(known.n):
             if i != j:
-                mean, error, dof = worth.of(np.eye(known.n)[i])
+                mean, error, dof = worth.tested(np.eye(known.n)[i])
                 # The value without j errs like the value itself; half of that comes on top, at worst.
                 error = None if error is None else 1.5 * error
                 p = below_zero(float(kept[i]) - mean / 2, error, dof, known.spread)
                 found[i, j] = p if i not in null and mean > worth.margin else 1.0
     return found
+
+
+def can_harm(case: Case) -> bool:
+    """Whether a value below zero can be told from chance: errors are known, and the luck of training is in them."""
+    worth, values = case.worth, case.values
+    if worth.covariance is None or worth.repeats < 1:
+        return False
+    return not values.random or worth.runs is not None or worth.bound or values.errors["training"] is not None
 
 
 def can_depend(case: Case) -> bool:

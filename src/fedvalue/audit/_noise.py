@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedvalue.audit._known import Array, Known
 from fedvalue.coalitions import shapley_weights
 
-__all__ = ["Spread", "single_noise", "spread_of_values", "value_weights", "without_one"]
+__all__ = ["Spread", "repeats", "single_noise", "spread_of_values", "value_weights", "without_one"]
 
 _LARGEST = 16  # clients: n × 2^n weights fit into memory
 _FEWEST = 5  # clients whose values can stand for a distribution
@@ -37,12 +37,20 @@ class Spread:
     runs: Array | None
 
 
+def repeats(known: Known) -> int:
+    """How many trainings with several seeds are of coalitions that were trained before with another one."""
+    return sum(len(utilities) - 1 for utilities in _trained_again(known))
+
+
+def _trained_again(known: Known) -> list[Array]:
+    return [known.mean[rows] for mask in set(known.masks) if len(rows := known.rows(mask)) > 1 and mask]
+
+
 def single_noise(known: Known) -> float | None:
     """Standard deviation of one training of a coalition; None where none was trained again."""
     if known.seeds.any():
-        again = [known.mean[rows] for mask in set(known.masks) if len(rows := known.rows(mask)) > 1 and mask]
-        freedom = sum(len(utilities) - 1 for utilities in again)
-        squares = sum(float(utilities.var()) * len(utilities) for utilities in again)
+        freedom = repeats(known)
+        squares = sum(float(utilities.var()) * len(utilities) for utilities in _trained_again(known))
         return float(np.sqrt(squares / freedom)) if freedom else None
     trained = known.runs[known.size > 0]
     if known.replicates < 2 or not len(trained):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["noise_statement", "not_assessed", "outlook", "ranking"]
 
+_FEW_REPEATS = 4  # trainings: with fewer, Student's t takes more than ten times the error for a finding
+
 
 def ranking(case: Case) -> str:
     """How many pairs of clients differ by more than their uncertainty."""
@@ -120,16 +122,25 @@ def empty_statement(values: Values) -> str:
 
 def not_assessed(case: Case) -> tuple[str, ...]:
     """What the trained coalitions do not allow to look at."""
-    from fedvalue.audit._findings import MOST_FOR_PAIRS, can_depend
+    from fedvalue.audit._findings import MOST_FOR_PAIRS, can_depend, can_harm
 
     known, worth, said = case.known, case.worth, []
     if worth.covariance is None and not worth.exact:
         said.append(f"{case.values.method} gives no interval: no value can be shown to be zero or negative.")
-    negative = [n for n, v in zip(case.values.names, worth.mean, strict=True) if v < -1e-9 * known.spread]
-    if worth.covariance is None and worth.exact and negative:
+    if not can_harm(case) and (worth.covariance is not None or worth.exact):
         said.append(
-            f"Negative for these trainings: {', '.join(negative[:6])}. Whether training noise explains that is not "
-            "known; run the method surrogate with several seeds."
+            "No client was checked for harm: how far the luck of training moves a value was not measured. Replicates, or "
+            "the method surrogate with several seeds, measure it."
+        )
+    elif worth.repeats < _FEW_REPEATS:
+        said.append(
+            f"Checks for harm had little to go by: only {plural(int(worth.repeats), 'training')} of a coalition with another "
+            "seed showed how far luck goes. A larger budget has more of them."
+        )
+    elif worth.bound:
+        said.append(
+            "Checks for harm had little to go by: the luck of training was not measured, so a client was found only if far "
+            "below zero and far from all others. Replicates, or the method surrogate with several seeds, measure it."
         )
     seed = " with the same seed" if case.values.seeds > 1 else ""
     untested = sum(not pairs.any() for i, (_, pairs) in enumerate(case.steps) if i not in case.idle)

@@ -45,7 +45,8 @@ class Worth:
 
     `joint`: it says how errors hang together; otherwise the worst case is taken. `exact`: all coalitions are known, and
     `runs` are the values of each replicate. `bound`: nothing was measured, and the error is an upper bound of it.
-    `margin`: worth less than this is worth nothing.
+    `margin`: worth less than this is worth nothing. `repeats` are the trainings that show how far luck goes: intervals
+    hold as they are, but tests look far beyond them, where errors judged by few trainings have longer tails.
     """
 
     mean: Array
@@ -56,10 +57,16 @@ class Worth:
     margin: float
     runs: Array | None = None
     bound: bool = False
+    repeats: float = np.inf
 
     def equivalent(self, contrast: Array) -> float:
         """The chance of a combination of values this near zero, were it the margin away from it or further."""
-        return equivalent(*self.of(contrast), self.margin)
+        return equivalent(*self.tested(contrast), self.margin)
+
+    def tested(self, contrast: Array) -> tuple[float, float | None, float]:
+        """As `of`, with the degrees of freedom that a test has; no error where nothing shows how far luck goes."""
+        estimate, error, dof = self.of(contrast)
+        return (estimate, error, min(dof, self.repeats)) if self.repeats >= 1 else (estimate, None, np.inf)
 
     def of(self, contrast: Array) -> tuple[float, float | None, float]:
         """A combination of values: its estimate, standard error and degrees of freedom."""

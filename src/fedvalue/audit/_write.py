@@ -51,6 +51,8 @@ def chance_text(finding: Finding) -> str:
     >>> chance_text(Finding("harmful", ("a",), "…", (), 0, 0.0123))
     'p = 0.012, adjusted for all tests'
     """
+    if finding.kind == "below zero":
+        return "not shown to be more than chance"
     if finding.p_value is None:
         return "by arithmetic"
     value = f"= {finding.p_value:.2g}" if finding.p_value >= 1e-4 else "< 0.0001"
@@ -77,8 +79,8 @@ def as_markdown(audit: Audit) -> str:
     """Findings first, then what holds for all."""
     parts = ["# Audit"]
     if not audit.findings:
-        parts.append("Nothing stands out.")
-    for finding in audit.findings:
+        parts.append(markdown_text(audit.verdict))
+    for finding in (*audit.findings, *audit.below_zero):
         parts += _finding(finding, audit.clients)
     lines = "\n".join(f"- {markdown_text(line)}" for line in general_lines(audit))
     origin = f"{audit.coalitions:,} coalitions of {audit.clients} clients; values by {markdown_text(audit.method)}."

@@ -9,16 +9,21 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "AbsentOption",
     "AnywayOption",
     "ArrayOption",
     "BudgetOption",
+    "ConsortiumOption",
     "CurrencyOption",
     "DataDirOption",
+    "DateOption",
     "GameArgument",
     "JsonFlag",
     "JsonTarget",
     "MethodOptions",
     "NegateOption",
+    "OperatorOption",
+    "PeriodOption",
     "QuietOption",
     "RunArgument",
     "StoreArgument",
@@ -73,10 +78,29 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonTarget = Annotated[
     str | None, typer.Option(metavar="PATH", help="Write the result as JSON; - prints only JSON.")
 ]
+AbsentOption = Annotated[
+    str,
+    typer.Option(
+        metavar="RULE",
+        help="What clients get who were absent: excluded (nothing), last-period=PATH (what an earlier payout or earlier "
+        "values give them) or escrow=PART (that part of the pot is set aside).",
+    ),
+]
 AnywayOption = Annotated[
     bool, typer.Option("--anyway", help="Pay out even if the model has learned nothing from the data.")
 ]
 CurrencyOption = Annotated[str, typer.Option(help="Currency shown with the amounts, such as EUR.")]
+ConsortiumOption = Annotated[
+    str | None, typer.Option(help="Name of the consortium, for the head of the report.")
+]
+PeriodOption = Annotated[
+    str | None, typer.Option(help="Period that the values are of, such as 'first quarter of 2026'.")
+]
+DateOption = Annotated[
+    str | None,
+    typer.Option(help="Date of the report, such as 2026-04-15. [default: that of the last training]"),
+]
+OperatorOption = Annotated[str | None, typer.Option(help="Who ran the valuation.")]
 RunArgument = Annotated[
     Path,
     typer.Argument(

@@ -69,14 +69,16 @@ def _show(found: Audit, quiet: bool) -> None:
     from fedvalue.audit import general_lines
 
     if quiet:
-        for finding in found.findings:
+        for finding in (*found.findings, *found.below_zero):
             say(one_line(f"{finding.kind}: {', '.join(finding.clients) or 'all clients'}"))
         return
     say(
         f"{plural(found.clients, 'client')}, {plural(found.coalitions, 'trained coalition')}, values by "
         f"{one_line(found.method)}: {plural(len(found.findings), 'finding') if found.findings else 'no findings'}."
     )
-    for finding in found.findings:
+    if not found.findings:
+        say(one_line(found.verdict))
+    for finding in (*found.findings, *found.below_zero):
         _show_finding(finding, found.clients)
     say()
     for line in general_lines(found):

@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedvalue._files import sealed
 from fedvalue._text import one_line
 from fedvalue.cli._console import say
-from fedvalue.cli._options import AnywayOption, CurrencyOption, JsonTarget, RunArgument, complete
+from fedvalue.cli._options import (
+    AbsentOption,
+    AnywayOption,
+    CurrencyOption,
+    JsonTarget,
+    RunArgument,
+    complete,
+)
 from fedvalue.cli._tables import new_table, print_table
 from fedvalue.cli._targets import check_targets, write_result
 
@@ -45,6 +53,7 @@ def payout(
     md: Annotated[
         str | None, typer.Option(metavar="PATH", help="Write an invoice as Markdown; - prints only Markdown.")
     ] = None,
+    absent: AbsentOption = "excluded",
     anyway: AnywayOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
 ) -> None:
@@ -57,8 +66,10 @@ def payout(
     from fedvalue.run import read_values
 
     check_targets(json, csv, md)
-    found = share_out(read_values(values), pot, rule, min_share, round_to, currency, anyway=anyway)
-    formats = ((json, found.to_dict()), (csv, found.to_csv()), (md, found.to_markdown()))
+    found = share_out(
+        read_values(values), pot, rule, min_share, round_to, currency, absent=absent, anyway=anyway
+    )
+    formats = ((json, sealed(found.to_dict())), (csv, found.to_csv()), (md, found.to_markdown()))
     written = {target: data for target, data in formats if target}
     for target, data in written.items():
         write_result(data, target)
@@ -79,7 +90,7 @@ def _table(payout: Payout) -> Table:
     numbers = ["value", "± 95%", "share", f"payout{unit}", *(["range\n95%"] if ranges else [])]
     if all(line.half_width is None for line in payout.lines):
         numbers.remove("± 95%")
-    notes = ["note"] if any(line.note for line in payout.lines) else []
+    notes = ["note"] if payout.absent or any(line.note for line in payout.lines) else []
     table = new_table("client", *numbers, *notes, right=numbers)
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     for line in payout.lines:
@@ -88,12 +99,16 @@ def _table(payout: Payout) -> Table:
             "± 95%": "–" if line.half_width is None else f"{line.half_width:.4f}",
             "share": f"{line.share:.1%}",
             f"payout{unit}": payout.text(line.amount),
-            "range\n95%": ""
-            if line.low is None or line.high is None
-            else f"{payout.text(line.low)} – {payout.text(line.high)}",
+            "range\n95%": payout.range(line),
             "note": line.note,
         }
         table.add_row(Text(one_line(line.name)), *(cells[key] for key in (*numbers, *notes)))
+    for one in payout.absent:
+        cells = {"value": "absent", f"payout{unit}": payout.text(one.amount), "note": one.note}
+        table.add_row(Text(one_line(one.name)), *(cells.get(key, "") for key in (*numbers, *notes)))
+    if payout.held:
+        cells = {f"payout{unit}": payout.text(payout.held), "note": "in escrow"}
+        table.add_row("set aside", *(cells.get(key, "") for key in (*numbers, *notes)))
     total = {f"payout{unit}": payout.text(payout.pot)}
     table.add_section()
     table.add_row("total", *(total.get(key, "") for key in (*numbers, *notes)))

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedvalue.cli._console import busy, say
-from fedvalue.cli._options import AnywayOption, CurrencyOption, RunArgument, StoreOption, complete
+from fedvalue.cli._options import (
+    AbsentOption,
+    AnywayOption,
+    ConsortiumOption,
+    CurrencyOption,
+    DateOption,
+    OperatorOption,
+    PeriodOption,
+    RunArgument,
+    StoreOption,
+    complete,
+)
 from fedvalue.cli._targets import check_targets, write_result
 from fedvalue.errors import InputError
 
@@ -47,7 +58,12 @@ def report(
             autocompletion=complete("rule"), help="Payout rule, as in `fedvalue payout`. [default: floor]"
         ),
     ] = None,
+    absent: AbsentOption = "excluded",
     anyway: AnywayOption = False,
+    consortium: ConsortiumOption = None,
+    period: PeriodOption = None,
+    date: DateOption = None,
+    operator: OperatorOption = None,
     store: StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")] = False,
 ) -> None:
@@ -57,7 +73,7 @@ def report(
     each other, how the values settled, the audit, the method and its limits, the cost, and how to repeat it.
     docs/report.md says what each part means.
     """
-    from fedvalue.report import Terms, render
+    from fedvalue.report import Cover, Terms, render
     from fedvalue.run import VALUES_FILE, read_record, read_values
 
     if currency and pot is None:
@@ -75,7 +91,9 @@ def report(
             record = None  # of another run: its command would give other values
         budget = (record or {}).get("budget")
         history = _history(values, run, store)
-        content = render(values, history, record, Terms(pot, currency, rule, anyway), kind, budget)
+        terms = Terms(pot, currency, rule, anyway, absent)
+        cover = Cover.of(consortium, period, date, operator)
+        content = render(values, history, record, terms, kind, budget, cover)
         write_result(content.decode(), target)
     if not quiet and target != "-":
         say(f"Written to {target}.")

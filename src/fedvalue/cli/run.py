@@ -11,7 +11,16 @@ from fedvalue._files import sealed
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, complain, notes, say, warn
 from fedvalue.cli._exact import exact_or
-from fedvalue.cli._options import JsonTarget, MethodOptions, QuietOption, complete
+from fedvalue.cli._options import (
+    ConsortiumOption,
+    DateOption,
+    JsonTarget,
+    MethodOptions,
+    OperatorOption,
+    PeriodOption,
+    QuietOption,
+    complete,
+)
 from fedvalue.cli._pairs import method_options, model_options, scenario_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
@@ -68,6 +77,10 @@ def run(
     store: Annotated[Path | None, typer.Option(help="File that keeps every training. [default: store.db in --out]")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for values.json, run.json and report.html.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out.")] = False,
+    consortium: ConsortiumOption = None,
+    period: PeriodOption = None,
+    date: DateOption = None,
+    operator: OperatorOption = None,
     json: JsonTarget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it would take.")] = False,
     config: Annotated[Path | None, typer.Option(callback=read_config, is_eager=True, help=f"File with options in [run]. [default: {FILE}, if it exists]")] = None,

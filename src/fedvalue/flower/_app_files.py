@@ -15,7 +15,7 @@ Value = str | int | float | bool
 
 # key → default, comment; also what `flwr run --run-config` may change (it takes no other keys)
 DEFAULTS: dict[str, tuple[Value, str]] = {
-    "clients": (4, "how many SuperNodes take part: the run waits for all of them; 0: the roster's"),
+    "clients": (4, "how many SuperNodes take part, those that may be absent included; 0: the roster's"),
     "method": ("surrogate", "see `fedvalue methods`; exact where the budget covers all coalitions"),
     "budget": (0, "coalitions to train at most; 0: the method's default"),
     "replicates": (1, "trainings of each coalition, with other random numbers; their mean counts"),
@@ -47,9 +47,10 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
         "",
         "roster.json of `fedvalue flower deploy`: keys say who is who; empty: nodes say it themselves",
     ),
-    "missing": ("refuse", "when clients stay away: refuse, or use-known to value those who answer"),
+    "quorum": (0, "begin after `patience` without absent clients if at least so many are there; 0: two"),
+    "missing": ("refuse", "when clients are lost later: refuse, or use-known to value those who are left"),
     "deadline": (600.0, "seconds that a round may take before a silent node is left out"),
-    "patience": (120.0, "seconds to wait for nodes at the start, and for lost ones to come back"),
+    "patience": (120.0, "seconds to wait for all nodes at the start, and for lost ones to come back"),
     "message-mb": (64, "models in one message at most, in MB"),
     "memory-mb": (1024.0, "models held by the server at once, in MB"),
     "out": ("fedvalue-results", "folder of values and report, seen from where the SuperLink was started"),

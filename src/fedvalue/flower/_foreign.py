@@ -7,16 +7,18 @@ sizes of their data come with their first replies; what the game is called is up
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from logging import INFO
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from flwr.common import log
+from flwr.common import log as flower_log
 from numpy.typing import NDArray
 
+from fedvalue._checks import whole
+from fedvalue._text import plural
 from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.flower._arrays import Arrays, finite_rows, rows_of
 from fedvalue.flower._evaluation import ModelsAtNodes
@@ -26,8 +28,10 @@ from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Models
 from fedvalue.flower._registered import Directory, RegisteredClient, read_roster
 from fedvalue.flower._reports import ClientReport, remote_scenario
+from fedvalue.flower._results import left_in
 from fedvalue.flower._roster import Roster
-from fedvalue.flower._session import FlowerSession
+from fedvalue.flower._session import FlowerSession, Key
+from fedvalue.flower._settings import quorum_of
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._valuation import Valuation
 from fedvalue.flower._wire import ArrayRecord, to_record
@@ -62,6 +66,7 @@ def value_foreign(
     empty: EmptyLike = "initial",
     seed: int = 0,
     missing: str = "refuse",
+    quorum: int = 0,
     out: str | Path = "fedvalue-results",
     **options: Any,
 ) -> Values:
@@ -76,9 +81,10 @@ def value_foreign(
     of "accuracy" and "loss". That sends each client the models that others have trained alone.
 
     `roster` is the roster.json of `fedvalue flower deploy`: clients are then known by their keys. `key` names the game in the
-    store: change it when the app or its data change. When nodes stay away, `missing` is "refuse" or "use-known", to value the
-    others. `empty` is v(∅): what `initial` reaches, or a number. The folder `out` gets the values, a report, the record of the
-    run and every training. Options are those of FlowerTrainer.
+    store: change it when the app or its data change. Clients that are not there after `patience`, or cannot say how much data
+    they have, are absent: the others are valued if they are at least `quorum` (0: two). When nodes are lost later, `missing` is
+    "refuse" or "use-known", to value the others. `empty` is v(∅): what `initial` reaches, or a number. The folder `out` gets the
+    values, a report, the record of the run and every training. Options are those of FlowerTrainer.
     """
     if (evaluate is None) != share_all_models:
         raise InputError(
@@ -91,6 +97,13 @@ def value_foreign(
             f"empty={empty!r} needs to know the classes, which an app of one's own does not tell. Choose initial, which is "
             "the model to start from, or a number."
         )
+    whole("quorum", quorum, 0, clients)
+    told = {"clients": clients, "rounds": rounds, "config": dict(config or {}), "quorum": quorum, "key": key}
+    told |= {
+        "share_all_models": share_all_models,
+        "roster": None if roster is None else str(roster),
+        **options,
+    }
     valuation = Valuation(
         method=method,
         budget=budget,
@@ -99,17 +112,26 @@ def value_foreign(
         evaluated_at="nodes" if evaluate is None else "server",
         store=Path(out) / STORE_FILE,
         out=Path(out),
+        settings={name: given for name, given in told.items() if not callable(given)},
     )
     arrays = {name: _array(given) for name, given in initial.items()}
     measure = None if evaluate is None else _of_arrays(evaluate, rounds)
     app = ForeignApp(arrays, key, dict(config or {}), measure, metrics)
-    registered = read_roster(Path(roster)) if roster else ()
-    options = {"log": lambda text: log(INFO, text), "registered": registered, **options}
-    trainer = ForeignTrainer(grid, app, clients, **options)
-    game = FederatedGame(
-        trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer, empty=empty
-    )
-    return valuation.run(game, trainer.roster)
+    incidents: list[str] = []
+
+    def note(incident: str) -> None:
+        flower_log(INFO, incident)
+        incidents.append(incident)
+
+    with left_in(Path(out), valuation.settings, incidents):
+        registered = read_roster(Path(roster)) if roster else ()
+        least = quorum_of(quorum, clients)
+        options = {"log": note, "registered": registered, "quorum": least, **options}
+        trainer = ForeignTrainer(grid, app, clients, **options)
+        game = FederatedGame(
+            trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer, empty=empty
+        )
+        return valuation.run(game, trainer.roster)
 
 
 def _of_arrays(evaluate: Evaluate | FlowerEvaluate, rounds: int) -> Evaluate:
@@ -216,38 +238,61 @@ class ForeignTrainer(FlowerTrainer):
         *,
         task: str = "classification",
         registered: Sequence[RegisteredClient] = (),
+        quorum: int | None = None,
         **options: Any,
     ) -> None:
-        directory = Directory(grid, registered)
-        connected = wait_for(directory, clients, options.get("patience", 120.0))
+        directory, patience = Directory(grid, registered), options.get("patience", 120.0)
+        least = clients if quorum is None else quorum
+        directory.need(least)
+        connected = wait_for(directory, clients, patience, least)
         names = in_fixed_order(directory, connected)
         classes = 2 if task == "classification" else 0
         unsized = [_report(app.key, 0, place, name) for place, name in enumerate(names.values())]
         log = options.get("log", lambda text: None)
         roster = NodeRoster(directory, list(names), unsized, (task, classes, 0), log)
+        if len(connected) < clients:
+            roster.begin_without([directory.place(node) for node in names], clients, patience, {})
         super().__init__(grid, roster, **options)
+        self.stage = lambda text: flower_log(INFO, text)
         self.app = app
         self.packing = Models(app.config)
-        self.measure = ModelsAtNodes(self.packing, app.metrics) if app.evaluate is None else None
-        self._probe = self._foreign_session(None)
-        # Kept: it is the first round of every coalition.
-        if not finite_rows(first_round(self._probe, [(client, 0) for client in range(clients)])).all():
-            reasons = {client: failure.reason for client, failure in self._probe.nodes.lost.items()}
-            told = [f"{roster.called(client)} {reason}" for client, reason in reasons.items()]
+        self.measure: ModelsAtNodes | None = None
+        self._first_rounds = self._roll_call(least)
+        if app.evaluate is None:
+            self.measure = ModelsAtNodes(self.packing, app.metrics)
+        sizes, names_of = self.packing.sizes, [report.name for report in roster.reports]
+        roster.reports = [_report(app.key, sizes[place], place, name) for place, name in enumerate(names_of)]
+        self.scenario = remote_scenario(roster.reports, None, task, classes, name="foreign")
+
+    def _roll_call(self, quorum: int) -> Mapping[Key, Arrays]:
+        """Everybody trains round 1, which all coalitions share, and says with it how much data it has.
+
+        Who does not is absent. Returns what was trained.
+        """
+        probe, roster = self._foreign_session(None), self.roster
+        self.stage(f"round 1: {plural(len(roster.nodes), 'client')} train, and say how much data they have")
+        trained = finite_rows(first_round(probe, [(client, 0) for client in range(len(roster.nodes))]))
+        there = np.flatnonzero(trained).tolist()
+        lost = {client: failure.reason for client, failure in probe.nodes.lost.items()}
+        if len(there) < quorum:
+            told = [f"{roster.called(client)} {reason}" for client, reason in lost.items()]
             raise UnavailableError(
                 f"Every client must answer once, to say how much data it has: {'; '.join(told[:6])}. Check its log.",
-                tuple(reasons),
-                reasons,
+                tuple(lost),
+                lost,
             )
-        sizes = self.packing.sizes
-        roster.reports = [_report(app.key, sizes[r.position], r.position, r.name) for r in unsized]
-        self.scenario = remote_scenario(roster.reports, None, task, classes, name="foreign")
+        roster.leave_out(lost)
+        places = {client: place for place, client in enumerate(there)}
+        sizes = {places[client]: size for client, size in self.packing.sizes.items() if client in places}
+        self.packing = replace(self.packing, sizes=sizes)
+        kept = ((key, row) for key, row in probe.first_rounds.items() if key[1] in places)
+        return {(t, places[client], seed, digest): row for (t, client, seed, digest), row in kept}
 
     def open_session(
         self, roster: Roster, scenario: Scenario, learner: Learner, training: Training
     ) -> FlowerSession:
         """A session by the usual messages; what is known of round 1 is not asked for again."""
-        return self._foreign_session(self._probe.first_rounds)
+        return self._foreign_session(self._first_rounds)
 
     def _foreign_session(self, first_rounds: Mapping[Any, Arrays] | None) -> FlowerSession:
         nodes = Nodes(self.roster, self.packing, self.deadline)

@@ -30,11 +30,13 @@ class NodeRoster(Roster):
             time.sleep(min(_LOOK_SECONDS, max(0.0, ends - time.monotonic())))
 
 
-def wait_for(directory: Directory, clients: int, seconds: float) -> list[int]:
-    """The nodes, once there are as many as expected."""
+def wait_for(directory: Directory, clients: int, seconds: float, quorum: int) -> list[int]:
+    """The nodes, once there are as many as expected; after the given time, if there are at least `quorum`."""
     ends = time.monotonic() + seconds
-    while len(nodes := directory.nodes()) < clients:
+    while len(nodes := directory.nodes()) < clients - len(directory.without_key):
         if time.monotonic() >= ends:
+            if len(nodes) >= quorum:
+                return nodes
             heard = {directory.place(node) for node in nodes}
             silent = [one.name for place, one in enumerate(directory.registered) if place not in heard]
             missing = f" Missing: {listed(silent, 12)}." if silent else ""

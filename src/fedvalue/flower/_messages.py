@@ -7,7 +7,7 @@ matched by the message that they answer: Flower reports a lost node in a message
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from fedvalue.flower._wire import Message, RecordDict
 __all__ = ["Exchange", "Failure", "Grid", "Mailbox", "Question"]
 
 _POLL_SECONDS = (0.1, 0.5)  # from, to: a reply is seen soon, and waiting for hours asks seldom
+TELL_SECONDS = 15.0  # between two words about how far a message round is
 _GRACE_SECONDS = 60.0  # a message outlives the deadline by this, so that a late reply finds its question
 
 # Flower's error codes, in words that end a sentence about the node.
@@ -120,15 +121,23 @@ class Exchange:
         self._answers: dict[int, RecordDict | Failure] = dict(self.mailbox.post(questions, seconds))
         self._ends = time.monotonic() + seconds
 
-    def answers(self) -> list[RecordDict | Failure]:
-        """What each question was answered with, in their order; waits for as long as given, not longer."""
-        pause = _POLL_SECONDS[0]
+    def answers(
+        self, tell: Callable[[int, int], None] = lambda answered, asked: None
+    ) -> list[RecordDict | Failure]:
+        """What each question was answered with, in their order; waits for as long as given, not longer.
+
+        `tell` is told from time to time how many have been answered, where that takes long.
+        """
+        pause, told = _POLL_SECONDS[0], time.monotonic()
         while self.mailbox.waiting:
             new = self.mailbox.collect()
             self._answers |= new
             left = self._ends - time.monotonic()
             if not self.mailbox.waiting or left <= 0:
                 break
+            if time.monotonic() >= told + TELL_SECONDS:
+                told = time.monotonic()
+                tell(len(self._answers), self.count)
             pause = _POLL_SECONDS[0] if new else min(pause * 1.2, _POLL_SECONDS[1])
             time.sleep(min(pause, left))
         late = Failure(f"did not answer within {self.seconds:.0f} s", gone=True)

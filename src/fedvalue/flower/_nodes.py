@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from logging import INFO
 
 import numpy as np
+from flwr.common import log
 
+from fedvalue._text import plural
 from fedvalue.flower._arrays import Arrays, rows_of, sound_rows
 from fedvalue.flower._messages import Exchange, Failure
 from fedvalue.flower._packing import Packing
@@ -54,7 +57,12 @@ class Nodes:
         if not clients:
             return []
         self.roster.rounds += 1
-        return self.roster.post(kind, clients, contents, str(t), self.seconds).answers()
+        what = f"round {t}" if t else "measuring"
+
+        def tell(answered: int, asked: int) -> None:
+            log(INFO, "%s: %d of %s answered", what, answered, plural(asked, "message"))
+
+        return self.roster.post(kind, clients, contents, str(t), self.seconds).answers(tell)
 
     def train(
         self,

@@ -8,7 +8,7 @@ key it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,10 @@ class Directory:
     def __init__(self, grid: Grid, registered: Sequence[RegisteredClient] = ()) -> None:
         self.grid = grid
         self.registered = tuple(registered)
-        if without := [client.name for client in registered if not client.key]:
-            raise InputError(
-                f"No key is registered for {', '.join(map(repr, without))}. Register it with `fedvalue flower register`, or "
-                "take the client out of the roster."
-            )
-        self._of_key = {key_of(client.key, "a key"): place for place, client in enumerate(self.registered)}
+        self.without_key = [client.name for client in registered if not client.key]  # nobody can be they
+        self._of_key = {
+            key_of(client.key, "a key"): place for place, client in enumerate(self.registered) if client.key
+        }
         self._places: dict[int, int] = {}
         self._names: dict[int, str] = {}
         self.strangers: set[int] = set()  # connected with a key that is nobody's; they are not asked
@@ -120,6 +118,29 @@ class Directory:
         """The name under which the node's key is registered, or else its number."""
         place = self.place(node)
         return self.registered[place].name if place is not None else self._names.get(node) or f"node-{node}"
+
+    def need(self, clients: int) -> None:
+        """Refuses to wait for more clients than can come."""
+        if len(self.registered) - len(self.without_key) < clients and self.without_key:
+            raise InputError(
+                f"No key is registered for {', '.join(map(repr, self.without_key))}. Register it with `fedvalue flower "
+                "register`."
+            )
+
+    def absent(self, places: Collection[int | None], clients: int, why: str) -> dict[str, str]:
+        """Why each of the clients that are not at these places is absent, by name as far as names are known.
+
+        Of a node that only has a name the place is None: then nobody knows who the others would have been.
+        """
+        if self.registered:
+            names = [client.name for client in self.registered]
+            reasons = [why if client.key else "has no registered key" for client in self.registered]
+        elif None in places:
+            missing = clients - len(places)
+            return {f"unknown client {number}": why for number in range(1, missing + 1)}
+        else:
+            names, reasons = [f"client-{place}" for place in range(clients)], [why] * clients
+        return {names[place]: reasons[place] for place in range(clients) if place not in places}
 
     def bound(self, node: int, report: ClientReport) -> ClientReport:
         """The report with name and place of the client whose key the node has; one that claims others is refused."""

@@ -96,6 +96,10 @@ class ClientReport:
     held_out: int = 0
     held_out_fingerprint: str = ""
 
+    def called(self, place: int) -> str:
+        """Its name, or a name from its partition-id; who is there beside it does not change that."""
+        return self.name or f"client-{self.position if self.position >= 0 else place}"
+
     def to_record(self) -> ConfigRecord:
         return ConfigRecord(
             {
@@ -135,13 +139,17 @@ def _digest(record: Mapping[str, Any], key: str) -> str:
     return text
 
 
-def in_order(reports: Mapping[int, ClientReport]) -> list[int]:
-    """The nodes as client 0, 1, …: by their `partition-id` where they have one, else by their names."""
+def in_order(reports: Mapping[int, ClientReport], clients: int) -> list[int]:
+    """The nodes as client 0, 1, …: by their `partition-id` where they have one, else by their names.
+
+    Where some of the `clients` are absent, the others keep their partition-ids.
+    """
     positions = {node: report.position for node, report in reports.items()}
     if all(position >= 0 for position in positions.values()):
-        if sorted(positions.values()) != list(range(len(positions))):
+        taken = set(positions.values())
+        if len(taken) < len(positions) or max(taken) >= clients:
             raise InputError(
-                f"The nodes must have the partition-ids 0 to {len(positions) - 1}, one each. They report "
+                f"The nodes must have the partition-ids 0 to {clients - 1}, one each. They report "
                 f"{sorted(positions.values())}. Start every SuperNode with its own --node-config partition-id=…"
             )
         return sorted(positions, key=lambda node: positions[node])
@@ -182,7 +190,7 @@ def remote_scenario(
     def stand_in(size: int, digest: str) -> RemoteData:
         return RemoteData(rows[: min(size, 1)], labels[: min(size, 1)], size, digest)
 
-    names = tuple(report.name or f"client-{place}" for place, report in enumerate(reports))
+    names = tuple(report.called(place) for place, report in enumerate(reports))
     check_names(names)
     if test is None:
         held = [(report.held_out, report.held_out_fingerprint) for report in reports]

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from logging import INFO
 from pathlib import Path
+from typing import Any
 
+from flwr.common import log
+
+from fedvalue._files import write_json
 from fedvalue.errors import FedvalueError
 from fedvalue.flower._settings import ERROR_FILE
 from fedvalue.run import VALUES_FILE
 from fedvalue.values import Values
 
-__all__ = ["Awaited"]
+__all__ = ["Awaited", "left_in"]
+
+
+@contextmanager
+def left_in(out: Path, settings: Mapping[str, Any], incidents: Sequence[str]) -> Iterator[None]:
+    """If what is done in here fails, the folder says why, with the settings and what had happened till then.
+
+    What an earlier run has left there stays.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    error_file = out / ERROR_FILE
+    error_file.unlink(missing_ok=True)
+    try:
+        yield
+    except Exception as error:  # whoever waits for the result is told, whatever happened
+        log(INFO, "The valuation ended: %s", error)
+        write_json(
+            error_file, {"error": str(error), "incidents": list(incidents), "settings": dict(settings)}
+        )
+        raise
 
 
 class Awaited:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from fedvalue._text import listed
 from fedvalue.errors import FedvalueError, InputError
@@ -25,7 +25,8 @@ _LOOK_SECONDS = 0.2  # between two looks at who is connected and who has answere
 class Roster:
     """The clients of a federation and the nodes that stand for them; messages to them are counted here.
 
-    `incidents` say who was left out when, and who came back; `log` is told as it happens.
+    `incidents` say who was left out when, and who came back; `log` is told as it happens. `absent` says of those who
+    were not there when it began why, by name: they are no clients of the game.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Roster:
         self.incidents: list[str] = []
         self.tally = Tally()
         self.tally.counts.update(range(len(reports)))
+        self.absent: dict[str, str] = {}
 
     @classmethod
     def gather(
@@ -58,10 +60,11 @@ class Roster:
         kind: Kind,
         log: Callable[[str], None] = lambda text: None,
         registered: Sequence[RegisteredClient] = (),
+        quorum: int | None = None,
     ) -> Roster:
-        """Waits until the given number of nodes have said what data they have.
+        """Waits until the given number of nodes have said what data they have; as long as given, not longer.
 
-        `kind` tells them how a scenario will store their numbers: fingerprints depend on it. With `registered` clients
+        If at least `quorum` of them have (default: all), the others are absent. `kind` tells them how a scenario will store their numbers: fingerprints depend on it. With `registered` clients
         nodes are known by their keys.
         """
         if registered and len(registered) != clients:
@@ -70,36 +73,67 @@ class Roster:
                 f"{listed([client.name for client in registered], 12)}. Set `clients` to the number in the roster."
             )
         roster = cls(directory := Directory(grid, registered), [], [], kind, log)
+        least = clients if quorum is None else quorum
+        directory.need(least)
+        expected = clients - len(directory.without_key)
         reports: dict[int, ClientReport] = {}
         refused: dict[int, str] = {}
         complete = math.inf  # when the last of the expected clients answered
 
         def wanted() -> bool:
             others = set(directory.nodes()) - reports.keys() - refused.keys()
-            return len(reports) < clients or (bool(others) and time.monotonic() < complete + _EXTRA_SECONDS)
+            return len(reports) < expected or (bool(others) and time.monotonic() < complete + _EXTRA_SECONDS)
 
         for node, answer in roster._answers(wanted, (), seconds):
             if isinstance(answer, ClientReport):
                 reports[node] = directory.bound(node, answer)
                 refused.pop(node, None)
-                complete = time.monotonic() if len(reports) == clients else complete
+                complete = time.monotonic() if len(reports) == expected else complete
             else:
                 refused[node] = answer.reason
         for node in directory.strangers:
             roster.note(
                 f"{directory.called(node)} is connected with a key that is not in the roster; it was not asked"
             )
-        if len(reports) < clients:
-            raise FedvalueError(_too_few(clients, reports, refused, directory, seconds))
+        if len(reports) < least:
+            raise FedvalueError(_too_few(clients, least, reports, refused, directory, seconds))
         if len(reports) > clients:
             raise InputError(
                 f"Expected {clients} clients; {len(reports)} nodes answered. Say how many take part, or stop the "
                 "others."
             )
-        roster.nodes = in_order(reports)
+        roster.nodes = in_order(reports, clients)
         roster.reports = [reports[node] for node in roster.nodes]
-        roster.tally.counts.update(range(clients))
+        roster.tally.counts.update(range(len(reports)))
+        if len(reports) < clients:
+            places = [report.position if report.position >= 0 else None for report in roster.reports]
+            roster.begin_without(places, clients, seconds, refused)
         return roster
+
+    def begin_without(
+        self, places: Sequence[int | None], clients: int, seconds: float, refused: Mapping[int, str]
+    ) -> None:
+        """Notes who is absent from the start, and why, as far as that is known; the others are at these places."""
+        absent = self.directory.absent(places, clients, f"did not answer within {seconds:.0f} s")
+        for node, reason in refused.items():
+            called = self.directory.called(node)
+            if called in absent:
+                absent[called] = reason
+            else:
+                self.note(f"{called} {reason}; it takes no part")
+        self._note_absent(absent)
+
+    def leave_out(self, lost: Mapping[int, str]) -> None:
+        """These clients are absent, for reasons that are given, and the others take their numbers."""
+        self._note_absent({self.called(client): reason for client, reason in lost.items()})
+        self.nodes = [node for client, node in enumerate(self.nodes) if client not in lost]
+        self.reports = [report for client, report in enumerate(self.reports) if client not in lost]
+        self.tally.leave_out(lost)
+
+    def _note_absent(self, absent: Mapping[str, str]) -> None:
+        self.absent |= absent
+        for name, reason in absent.items():
+            self.note(f"{name} {reason}; the others are valued without it")
 
     def post(
         self, kind: str, clients: Sequence[int], contents: Sequence[RecordDict], group: str, seconds: float
@@ -112,7 +146,7 @@ class Roster:
 
     def called(self, client: int) -> str:
         """The client's name, or its number where it has none."""
-        return self.reports[client].name or f"client {client}"
+        return self.reports[client].called(client)
 
     def note(self, incident: str) -> None:
         """Something happened that belongs to the result."""
@@ -198,9 +232,16 @@ def _report(answer: RecordDict | Failure) -> ClientReport | Failure:
 
 
 def _too_few(
-    clients: int, reports: Collection[int], refused: dict[int, str], directory: Directory, seconds: float
+    clients: int,
+    least: int,
+    reports: Collection[int],
+    refused: dict[int, str],
+    directory: Directory,
+    seconds: float,
 ) -> str:
     text = f"Expected {clients} clients; {len(reports)} answered within {seconds:.0f} s."
+    if least < clients:
+        text = f"{text[:-1]}, and it takes {least} to begin."
     for node, reason in list(refused.items())[:4]:
         text += f" {directory.called(node)} {reason}."
     heard = {directory.place(node) for node in (*reports, *refused)}

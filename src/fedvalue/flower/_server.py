@@ -11,13 +11,13 @@ from flwr.app import Context
 from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
 
-from fedvalue._files import write_json
 from fedvalue.errors import InputError
 from fedvalue.flower._blocks import why_unknown
 from fedvalue.flower._registered import read_roster
 from fedvalue.flower._reports import remote_scenario
+from fedvalue.flower._results import left_in
 from fedvalue.flower._roster import Roster
-from fedvalue.flower._settings import ERROR_FILE, Settings
+from fedvalue.flower._settings import Settings, quorum_of
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._valuation import Valuation
 from fedvalue.games import FederatedGame
@@ -53,15 +53,9 @@ def server_app(
 
     def main(grid: Grid, context: Context) -> None:
         settings = Settings.from_config(context.run_config, own_settings)
-        settings.out.mkdir(parents=True, exist_ok=True)
-        error_file = settings.out / ERROR_FILE
-        error_file.unlink(missing_ok=True)
-        try:
-            values = value_federation(grid, settings, _loaded(load, context), model)
-        except Exception as error:  # whoever waits for the result is told, whatever happened
-            log(INFO, "The valuation ended: %s", error)
-            write_json(error_file, {"error": str(error)})
-            raise
+        incidents: list[str] = []
+        with left_in(settings.out, settings.plain(), incidents):
+            values = value_federation(grid, settings, _loaded(load, context), model, incidents.append)
         if values.warning:
             log(WARNING, values.warning)
         for name, mean in zip(values.names, values.mean, strict=True):
@@ -82,9 +76,21 @@ def _loaded(load: Callable[[Context], Task], context: Context) -> Task:
 
 
 def value_federation(
-    grid: Grid, settings: Settings, task: Task, model: str | Callable[..., Any] | None = None
+    grid: Grid,
+    settings: Settings,
+    task: Task,
+    model: str | Callable[..., Any] | None = None,
+    on_incident: Callable[[str], None] = lambda text: None,
 ) -> Values:
-    """Values of the clients that are connected to the grid; values, record and report are left in `settings.out`."""
+    """Values of the clients that are connected to the grid; values, record and report are left in `settings.out`.
+
+    `on_incident` is told who was left out or came back, as it happens.
+    """
+
+    def note(incident: str) -> None:
+        log(INFO, incident)
+        on_incident(incident)
+
     if settings.evaluate == "server" and task.test is None:
         raise InputError(
             "The server has no test set. Give it one: a file with arrays x and y, whose path is the setting `test`."
@@ -93,7 +99,13 @@ def value_federation(
     registered = read_roster(settings.roster) if settings.roster else ()
     clients = settings.clients or len(registered)
     roster = Roster.gather(
-        grid, clients, settings.patience, kind, lambda incident: log(INFO, incident), registered
+        grid,
+        clients,
+        settings.patience,
+        kind,
+        note,
+        registered,
+        quorum_of(settings.quorum, clients),
     )
     test = task.test if settings.evaluate == "server" else None
     scenario = remote_scenario(
@@ -125,6 +137,7 @@ def value_federation(
         evaluated_at=settings.evaluate,
         store=settings.store_path,
         out=settings.out,
+        settings=settings.plain(),
         unknown=None if test is not None else why_unknown(report.held_out for report in roster.reports),
     )
     return valuation.run(game, roster)

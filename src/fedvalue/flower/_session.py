@@ -33,7 +33,7 @@ from fedvalue.flower._nodes import AloneTraining, Nodes
 from fedvalue.outcome import Outcome
 from fedvalue.training import AveragingSession, Drawing, Stack, Telling, reseeds
 
-__all__ = ["FlowerSession"]
+__all__ = ["FlowerSession", "Key"]
 
 Key = tuple[int, int, int | None, bytes]  # round, client, seed, digest of the model that was sent
 

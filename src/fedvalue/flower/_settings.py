@@ -12,11 +12,12 @@ from fedvalue.errors import InputError
 from fedvalue.run import as_method, check_options, refuse_two_ways, with_least, with_own_seeds, with_seeds
 from fedvalue.training import Training
 
-__all__ = ["ERROR_FILE", "MISSING", "Settings"]
+__all__ = ["ERROR_FILE", "MISSING", "Settings", "quorum_of"]
 
 ERROR_FILE = "error.json"  # what a ServerApp leaves in its folder when it fails
 MISSING = ("refuse", "use-known")
 _EVALUATE_AT = ("server", "nodes")
+_FEWEST = 2  # of a single client there is nothing to compare
 _RULES = tuple(rule.name for rule in fields(Training))
 
 
@@ -24,7 +25,8 @@ _RULES = tuple(rule.name for rule in fields(Training))
 class Settings:
     """A valuation: who takes part, which method, which rules of training, what to do when somebody is missing.
 
-    With a roster, `clients` may be 0: those in it.
+    With a roster, `clients` may be 0: those in it. A valuation begins when all of them are there, or after `patience`
+    with those who are, if they are at least `quorum` (0: two); `missing` is about clients that are lost later.
 
     >>> Settings.from_config({"clients": 3, "rounds": 2, "method": "ipss", "budget": 8}).training.rounds
     2
@@ -45,6 +47,7 @@ class Settings:
     share_all_models: bool = False
     roster: Path | None = None
     missing: str = "refuse"
+    quorum: int = 0
     deadline: float = 600.0
     patience: float = 120.0
     message_mb: float = 64
@@ -60,6 +63,11 @@ class Settings:
                 raise InputError(f"{name} must be one of {allowed}. Got {getattr(self, name)!r}.")
         whole("clients, the number of nodes that take part,", self.clients, 0 if self.roster else 1)
         whole("replicates", self.replicates, 1)
+        whole("quorum", self.quorum, 0)
+        if self.clients and self.quorum > self.clients:
+            raise InputError(
+                f"A quorum of {self.quorum} is more than the {self.clients} clients that there are."
+            )
         for name in ("noise", "own_seeds", "share_all_models"):
             if not isinstance(getattr(self, name), bool):
                 shown = name.replace("_", "-")
@@ -101,6 +109,13 @@ class Settings:
         except TypeError as error:
             raise InputError(f"A setting has the wrong kind of value: {error}.") from error
 
+    def plain(self) -> dict[str, Any]:
+        """All of them as plain data, by their names in the app."""
+        rules = {rule.name: getattr(self.training, rule.name) for rule in fields(self.training)}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
+        paths = {name: value.as_posix() for name, value in own.items() if isinstance(value, Path)}
+        return {name.replace("_", "-"): value for name, value in {**own, **paths, **rules}.items()}
+
     @property
     def options(self) -> dict[str, Any]:
         """What the method is told of seeds and noise, if anything."""
@@ -112,3 +127,12 @@ class Settings:
     def store_path(self) -> Path:
         """Where every trained coalition is kept."""
         return self.store or self.out / "store.db"
+
+
+def quorum_of(asked: int, clients: int) -> int:
+    """How many clients it takes to begin.
+
+    >>> quorum_of(0, 5), quorum_of(4, 5), quorum_of(0, 1)
+    (2, 4, 1)
+    """
+    return asked or min(_FEWEST, clients)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fedvalue.flower._arrays import Arrays, row_digest, rows_of
 from fedvalue.values import Disclosed
@@ -38,6 +38,17 @@ class Tally:
             digest = row_digest({name: array + 0.0 for name, array in back.items()}, row)
             if digest is not None:
                 self._own[client].add(digest)
+
+    def leave_out(self, lost: Collection[int]) -> None:
+        """The other clients take the numbers of these, which take no part."""
+        known = {*self.counts, *self.metrics, *self._models, *self._own, *lost}
+        left = [client for client in range(max(known, default=-1) + 1) if client not in lost]
+        for counted in (self.counts, self.metrics, self._models, self._solo):
+            numbers = [counted[client] for client in left]
+            counted.clear()
+            counted.update(dict(enumerate(numbers)))
+        digests = [self._own[client] for client in left]
+        self._own = defaultdict(set, enumerate(digests))
 
     def sent(self, names: Sequence[str], algorithm: str) -> list[Disclosed]:
         """What was counted; a model of fedsgd is one gradient step from the model that was sent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from logging import INFO, WARNING
 from pathlib import Path
@@ -14,27 +15,26 @@ from typing import Any
 
 from flwr.common import log
 
-from fedvalue._files import sealed, write_json
+from fedvalue._files import sealed, write_file, write_json
 from fedvalue._version import __version__
 from fedvalue.errors import InputError, MethodError, UnavailableError
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._settings import MISSING
 from fedvalue.games import FederatedGame, RestrictedGame
-from fedvalue.report import report
-from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, add_disclosure, value
-from fedvalue.store import UtilityStore
+from fedvalue.report import FEDERATION, render
+from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, add_disclosure, keep_earlier, value
+from fedvalue.store import UtilityStore, read_history
 from fedvalue.values import Values
 
 __all__ = ["Valuation", "value_of_those_who_answer"]
-
-_FORMAT = "fedvalue.flower/1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Valuation:
     """Which method, what to do when clients are missing, and where trainings and results go.
 
-    `unknown` says why nothing is known of the luck of the test rows, where that is so from the start.
+    `unknown` says why nothing is known of the luck of the test rows, where that is so from the start. `settings` are all that
+    the run was told, for its record.
     """
 
     method: str
@@ -46,6 +46,7 @@ class Valuation:
     evaluated_at: str
     options: Mapping[str, Any] = field(default_factory=dict)
     unknown: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -53,6 +54,7 @@ class Valuation:
 
     def run(self, game: FederatedGame, roster: Roster) -> Values:
         """Values the clients; leaves values.json, run.json and report.html, and every training in the store."""
+        began = _now()
         for folder in (self.out, self.store.parent):
             folder.mkdir(parents=True, exist_ok=True)
         with UtilityStore(self.store) as store:
@@ -68,8 +70,13 @@ class Valuation:
             }
             facts |= {"incidents": roster.incidents} if roster.incidents else {}
             notes = (*values.notes, self.unknown) if self.unknown and values.parts else values.notes
-            values = replace(values, details={**values.details, **facts}, notes=notes)
-            self._leave(game, values, store)
+            values = replace(
+                values,
+                details={**values.details, **facts},
+                notes=notes,
+                absent={**roster.absent, **values.absent},
+            )
+            self._leave(values, store, {**self._record(game, values), "began": began, "ended": _now()})
         return values
 
     def _valued(self, game: FederatedGame, store: UtilityStore) -> Values:
@@ -82,21 +89,27 @@ class Valuation:
             log(INFO, "Valuing those who answer: %s", error)
             return value_of_those_who_answer(game, error, *how, store, self.options)
 
-    def _leave(self, game: FederatedGame, values: Values, store: UtilityStore) -> None:
-        """New results take the place of earlier ones, the values last: whoever waits for them finds all."""
+    def _leave(self, values: Values, store: UtilityStore, record: Mapping[str, Any]) -> None:
+        """Earlier results are kept elsewhere. The values come last: whoever waits for them finds all."""
+        keep_earlier(self.out)
+        write_json(self.out / RECORD_FILE, sealed(record))
         try:
-            write_json(self.out / RECORD_FILE, self._record(game))
-            report(values, self.out / REPORT_FILE, store=store)
+            content = render(values, read_history(store, values), record, budget=self.budget)
+            with write_file(self.out / REPORT_FILE) as file:
+                file.write(content)
         except Exception as error:  # what goes with the values must not cost them
             log(WARNING, "There is no report: %s", error)
-        add_disclosure(self.out, values.disclosure, game.id)
+        add_disclosure(self.out, values.disclosure, values.game_id)
         write_json(self.out / VALUES_FILE, sealed(values.to_dict()))
 
-    def _record(self, game: FederatedGame) -> dict[str, Any]:
+    def _record(self, game: FederatedGame, values: Values) -> dict[str, Any]:
+        """Who took part and who did not, by which rules, what happened, and what it took."""
         return {
-            "format": _FORMAT,
+            "format": FEDERATION,
             "game_id": game.id,
             "metric": game.metric,
+            "stored_as": game.stored_as,
+            "higher_is_better": game.higher_is_better,
             "replicates": game.replicates,
             "empty": game.empty.removeprefix("="),
             "method": self.method,
@@ -113,10 +126,24 @@ class Valuation:
             },
             "learner": dict(game.learner.identity()),
             "training": asdict(game.training),
+            "game": {
+                "seeds": game.seeds,
+                "idle": list(game.idle),
+                "alike": [list(group) for group in game.alike],
+            },
             "backend": "flower",
+            "settings": dict(self.settings),
+            "absent": dict(values.absent),
+            "incidents": list(values.details.get("incidents", ())),
+            "message_rounds": values.details["message_rounds"],
+            "messages": values.details["messages"],
             "versions": {"fedvalue": __version__, "python": python_version(), "flwr": version("flwr")},
             "store": Path(os.path.relpath(self.store, self.out)).as_posix(),
         }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def value_of_those_who_answer(

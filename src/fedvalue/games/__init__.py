@@ -7,6 +7,7 @@ from fedvalue.games._base import (
     Game,
     Grounded,
     Judged,
+    Kindred,
     Measured,
     Priced,
     Random,
@@ -27,7 +28,9 @@ from fedvalue.games._empty import EmptyLike
 from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import Reading, completed, lacking
+from fedvalue.games._members import Members
 from fedvalue.games._recognised import refuse_changed, refuse_unrecognised
+from fedvalue.games._recorded import RecordedGame
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
 from fedvalue.games._table_file import read_table
@@ -44,11 +47,14 @@ __all__ = [
     "GameLike",
     "Grounded",
     "Judged",
+    "Kindred",
     "Measured",
+    "Members",
     "Priced",
     "Reading",
     "Random",
     "Recognised",
+    "RecordedGame",
     "Reseeded",
     "RestrictedGame",
     "Sharing",

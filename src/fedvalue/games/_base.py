@@ -13,6 +13,7 @@ from typing import Protocol, cast, runtime_checkable
 from fedvalue._checks import expect
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.errors import GameError
+from fedvalue.games._members import Members
 from fedvalue.games._test_parts import TestPart
 from fedvalue.outcome import Outcome
 from fedvalue.trainers import Claim, ClaimTrials, is_meant, of_seed, takes_claims
@@ -28,6 +29,7 @@ __all__ = [
     "Game",
     "Grounded",
     "Judged",
+    "Kindred",
     "Measured",
     "Priced",
     "Random",
@@ -186,6 +188,15 @@ class Judged(Protocol):
     """A game that knows what an answer reaches that ignores the data; None where it does not after all."""
 
     def baseline(self) -> Baseline | None: ...
+
+
+@runtime_checkable
+class Kindred(Protocol):
+    """A game that recognises its coalitions in games with other members."""
+
+    def members(self) -> Members | None: ...
+    def kin(self, game_id: str, theirs: Members) -> Callable[[int], int | None] | None: ...
+    def adopted(self, mask: int, outcome: Outcome) -> Outcome: ...
 
 
 @runtime_checkable

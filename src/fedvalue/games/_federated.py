@@ -13,6 +13,7 @@ from fedvalue.errors import InputError, UtilityError
 from fedvalue.games._base import MOST_REPLICATES
 from fedvalue.games._disclosure import by_rule, shown_to_others
 from fedvalue.games._empty import EmptyCoalition, EmptyLike
+from fedvalue.games._members import Members, translation
 from fedvalue.games._test_parts import TestPart, test_parts_of
 from fedvalue.learners import make_learner
 from fedvalue.learners.metrics import MetricLike, count_by, measuring
@@ -34,6 +35,7 @@ from fedvalue.training import (
     Doubtful,
     Learner,
     Seedless,
+    Separable,
     StartingLearner,
     Trace,
     TraceGames,
@@ -221,7 +223,38 @@ class FederatedGame:
         return self.scenario.changed or self.id != self._id()
 
     def _id(self) -> str:
-        return "federation-" + fingerprint(self.description(), _SEMANTICS)[0][:24]
+        return _id_of(self.description())
+
+    def members(self) -> Members | None:
+        """Whose data the game is played with; None where a training may depend on others than its members."""
+        learner, clients = self.learner, self.scenario.clients
+        beyond = learner.beyond(self.scenario, self.training) if isinstance(learner, Separable) else None
+        if beyond is None:
+            return None
+        digest = fingerprint(beyond)[0][:24]
+        return Members(tuple(c.fingerprint for c in clients), tuple(map(len, clients)), digest)
+
+    def kin(self, game_id: str, theirs: Members) -> Callable[[int], int | None] | None:
+        """What coalitions of another game are in this one, where nothing but the clients differs.
+
+        The id of a game says what it is made of: it must be the one that this game would have with those clients.
+        """
+        ours = self.members()
+        if ours is None or ours.beyond != theirs.beyond:
+            return None
+        with_them = {**self.description(), "scenario": self.scenario.fingerprint_with(theirs.data)}
+        return translation(theirs, ours) if game_id == _id_of(with_them) else None
+
+    def adopted(self, mask: int, outcome: Outcome) -> Outcome:
+        """An outcome of such a game as this one has it: the best constant answer is that of its own clients."""
+
+        def of_anybody(name: str) -> bool:
+            return empty_rule(name) != "majority"
+
+        metrics = {name: number for name, number in outcome.metrics.items() if of_anybody(name)}
+        rows = {name: row for name, row in outcome.rows.items() if of_anybody(name)}
+        kept = outcome._replace(metrics=metrics, rows=rows)
+        return self._empty.added_to(kept) if self.is_empty(mask) else kept
 
     def _start(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         if isinstance(self.learner, StartingLearner):
@@ -299,3 +332,7 @@ class FederatedGame:
         `keep` is handed the outcome of that run, which is a training of the grand coalition.
         """
         return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep)
+
+
+def _id_of(description: Mapping[str, Any]) -> str:
+    return "federation-" + fingerprint(description, _SEMANTICS)[0][:24]

@@ -67,6 +67,10 @@ class LeastSquares:
     def identity(self) -> Mapping[str, Any]:
         return {"model": "least-squares", "ridge": self.ridge}
 
+    def beyond(self, scenario: Scenario, training: Training) -> Mapping[str, Any]:
+        """Nothing: a coalition is the sum of its members' statistics."""
+        return {}
+
     def session(
         self, scenario: Scenario, training: Training, device: str, memory: int | None
     ) -> LeastSquaresSession:
@@ -163,8 +167,9 @@ class LeastSquaresSession:
 
     def models(self, stack: Contributors) -> tuple[Array, Array]:
         """Intercepts and slopes of the rows, for features about the centre of the test set."""
-        flat = self.moments.reshape(self.n, -1)
-        pooled = _product(stack.astype(np.float64), flat).reshape(-1, *self.moments.shape[1:])
+        # One client after the other, so that the sum does not depend on how many others there are. A product of matrices
+        # may add up in any order.
+        pooled = np.einsum("rk,kab->rab", stack.astype(np.float64), self.moments, optimize=False)
         intercept, slope = coefficients(pooled, self.ridge)
         # Without data there is nothing to solve: the untrained model says the centre of the targets' scale.
         return np.where(_samples(pooled) > 0, intercept + self.centre_y, self.untrained), slope

@@ -88,6 +88,12 @@ class XGBoostBagging:
     def identity(self) -> Mapping[str, Any]:
         return {"model": "xgboost", "joined": "weighted average", "trees": self.trees, **self.parameters}
 
+    def beyond(self, scenario: Scenario, training: Training) -> Mapping[str, Any] | None:
+        """Of a regression the largest target: a model that goes far beyond it is refused."""
+        if scenario.classes:
+            return {}
+        return {"largest": _largest_target(scenario)} if all(data.here for data in scenario.clients) else None
+
     def session(
         self, scenario: Scenario, training: Training, device: str, memory: int | None
     ) -> XGBoostSession:

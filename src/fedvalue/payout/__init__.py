@@ -17,13 +17,26 @@ import numpy as np
 from fedvalue._checks import checked_call, did_you_mean, expect, whole
 from fedvalue._text import one_line, plain_table
 from fedvalue.errors import InputError
+from fedvalue.payout._absent import ABSENT_RULES, AbsentClient, AbsentRule, read_rule, set_aside
 from fedvalue.payout._money import Amount, as_decimal, deal, in_steps, split
 from fedvalue.payout._rules import RULES, Rule, half_widths, policy
 from fedvalue.payout._stability import DRAWS, LEVEL, Order, Stability, stability
 from fedvalue.payout._write import as_csv, as_markdown, doubtful_orders
 from fedvalue.values import Values
 
-__all__ = ["RULES", "Line", "Order", "Payout", "Rule", "Stability", "doubtful_orders", "payout"]
+__all__ = [
+    "ABSENT_RULES",
+    "RULES",
+    "AbsentClient",
+    "AbsentRule",
+    "Line",
+    "Order",
+    "Payout",
+    "Rule",
+    "Stability",
+    "doubtful_orders",
+    "payout",
+]
 
 _FORMAT = "fedvalue.payout/1"
 _ROUNDING = 1e-12  # of the largest value: what is smaller came out of floating-point arithmetic
@@ -45,7 +58,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Payout:
-    """A pot shared out: one line per client, the policy in words, and how firm the amounts are."""
+    """A pot shared out: one line per client, the policy in words, and how firm the amounts are.
+
+    `absent` are clients without a value, with what the rule for them gives them; `held` is set aside for them. Shares are
+    of what is shared out among the others.
+    """
 
     lines: tuple[Line, ...]
     pot: Decimal
@@ -58,6 +75,10 @@ class Payout:
     method: str
     guarantee: str
     game_id: str
+    absent: tuple[AbsentClient, ...] = ()
+    held: Decimal = Decimal(0)
+    absent_rule: str = "excluded"
+    agreement: str = ""
 
     def text(self, amount: Decimal) -> str:
         """An amount for people: thousands apart, as many decimals as the step has.
@@ -69,9 +90,17 @@ class Payout:
         exponent = self.step.as_tuple().exponent
         return f"{amount:,.{max(0, -exponent if isinstance(exponent, int) else 0)}f}"
 
+    def range(self, line: Line) -> str:
+        """Where an amount lies with 95%, for people; a dash where that is not known."""
+        return (
+            "–"
+            if line.low is None or line.high is None
+            else f"{self.text(line.low)} – {self.text(line.high)}"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Amounts are texts: a number would be a float to most readers."""
-        return {
+        plain = {
             "format": _FORMAT,
             "pot": str(self.pot),
             "currency": self.currency,
@@ -83,18 +112,43 @@ class Payout:
             "guarantee": self.guarantee,
             "game_id": self.game_id,
             "lines": [_plain(line) for line in self.lines],
+            "absent_rule": self.absent_rule,
+            "absent": [
+                {"client": one.name, "reason": one.reason, "amount": str(one.amount), "note": one.note}
+                for one in self.absent
+            ],
+            "held": str(self.held),
             "stability": self.stability.to_dict(),
         }
+        return plain | ({"agreement": self.agreement} if self.agreement else {})
 
     def __str__(self) -> str:
         """A plain table of the amounts, and the policy."""
-        rows = [
-            [x.name, f"{x.value:+.4f}", f"{x.share:.1%}", self.text(x.amount), x.note] for x in self.lines
+        ranges = any(x.low is not None for x in self.lines)
+        head = [
+            "client",
+            "value",
+            "share",
+            f"payout {self.currency}".rstrip(),
+            *(["range 95%"] if ranges else []),
+            "",
         ]
-        total = ["total", "", "", self.text(self.pot), ""]
-        table = plain_table(
-            ["client", "value", "share", f"payout {self.currency}".rstrip(), ""], [*rows, total]
-        )
+        rows = [
+            [
+                x.name,
+                f"{x.value:+.4f}",
+                f"{x.share:.1%}",
+                self.text(x.amount),
+                *([self.range(x)] if ranges else []),
+                x.note,
+            ]
+            for x in self.lines
+        ]
+        no_range = [""] if ranges else []
+        rows += [[x.name, "absent", "", self.text(x.amount), *no_range, x.note] for x in self.absent]
+        rows += [["set aside", "", "", self.text(self.held), *no_range, "in escrow"]] if self.held else []
+        total = ["total", "", "", self.text(self.pot), *no_range, ""]
+        table = plain_table(head, [*rows, total])
         return "\n".join([table, *self.policy, one_line(self.stability.statement)])
 
     def to_csv(self) -> str:
@@ -116,13 +170,15 @@ def payout(
     currency: str = "",
     draws: int = DRAWS,
     *,
+    absent: str | AbsentRule = "excluded",
     anyway: bool = False,
 ) -> Payout:
     """Shares the pot out by one of the `RULES`, in whole steps that add up to it exactly.
 
     Everyone whom the rule pays gets at least `min_share` of the pot, up to rounding. How far the amounts would
     move within the intervals of the values is simulated with `draws` draws and a fixed seed. Values of a model that has
-    learnt nothing are refused, unless they are to be paid out `anyway`; the policy then says so.
+    learnt nothing are refused, unless they are to be paid out `anyway`; the policy then says so. Clients that were `absent`
+    are excluded, or treated by another written rule: "last-period=PATH" or "escrow=PART" (see `AbsentRule`).
 
     >>> values = Values([2.0, 1.0, 0.0], ("a", "b", "c"), "exact", 8, guarantee="exact")
     >>> [str(line.amount) for line in payout(values, 100, "proportional").lines]
@@ -140,15 +196,27 @@ def payout(
             f"{values.warning} To share the pot out by these values all the same: anyway=True (--anyway)."
         )
     firm = stability(values, chosen, float(least), draws)
+    of_absent = read_rule(absent)
+
+    def amounts(earlier: Values) -> dict[str, Decimal]:
+        paid = payout(earlier, pot, rule, min_share, step, currency, draws, anyway=anyway)
+        return {line.name: line.amount for line in paid.lines}
+
+    aside = set_aside(values, of_absent, exact_pot, exact_step, currency, amounts)
+    steps -= in_steps(aside.total, exact_step) if aside.total else 0
     lines = _lines(values, chosen, least, steps, exact_step, firm)
     said = (
         *([values.warning] if values.warning else ()),
         *(f"Suspicious data: {text}" for text in values.suspicious),
         *policy(chosen, exact_pot, exact_step, currency, least),
+        *aside.policy,
         *_counted_from(values),
     )
     origin = (values.method, values.guarantee, values.game_id)
-    return Payout(lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin)
+    left = aside.clients, aside.held, of_absent.text
+    return Payout(
+        lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin, *left, values.agreement
+    )
 
 
 def _counted_from(values: Values) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.errors import InputError
+from fedvalue.precision import unknown
 from fedvalue.values import Values
 
 __all__ = ["RULES", "Rule", "half_widths", "policy"]
@@ -49,6 +50,12 @@ class Rule:
             raise InputError(
                 f"The rule {self.name!r} needs intervals, and the method {values.method!r} gives none. Choose "
                 "floor, or value the clients by a method with intervals: surrogate."
+            )
+        if self.needs_interval and "training" in unknown(values):
+            raise InputError(
+                f"The rule {self.name!r} pays whoever is above zero for sure, and nobody knows who that is: the luck of "
+                f"training is not in the intervals of these values, because {unknown(values)['training']}. Choose floor, or "
+                "value the clients with several seeds: surrogate, or exact without --no-noise."
             )
 
     def note(self, value: float, takes_part: bool) -> str:

@@ -28,6 +28,11 @@ def as_csv(payout: Payout) -> str:
         numbers = (line.value, line.half_width, line.share, line.amount, line.low, line.high)
         cells = ("" if number is None else number for number in numbers)
         rows.writerow([csv_text(line.name), *cells, csv_text(payout.currency), line.note])
+    for one in payout.absent:
+        note = csv_text(f"absent ({one_line(one.reason)}): {one.note}")
+        rows.writerow([csv_text(one.name), "", "", "", one.amount, "", "", csv_text(payout.currency), note])
+    if payout.held:
+        rows.writerow(["set aside", "", "", "", payout.held, "", "", csv_text(payout.currency), "in escrow"])
     return text.getvalue()
 
 
@@ -46,6 +51,12 @@ def as_markdown(payout: Payout) -> str:
     ]
     marks = ["---", *["---:"] * (len(head) - 2), "---"]
     rows = [head, marks, *(_row(payout, i, ranges) for i in range(len(payout.lines)))]
+    gap = [""] if ranges else []
+    rows += [
+        [markdown_text(one.name), "absent", "–", "–", payout.text(one.amount), *gap, one.note]
+        for one in payout.absent
+    ]
+    rows += [["Set aside", "", "", "", payout.text(payout.held), *gap, "in escrow"]] if payout.held else []
     total = ["**Total**", "", "", "", f"**{payout.text(payout.pot)}**", *([""] if ranges else []), ""]
     table = "\n".join("| " + " | ".join(row) + " |" for row in [*rows, total])
     firm = [markdown_text(payout.stability.statement), *doubtful_orders(payout, markdown_text)]
@@ -57,25 +68,21 @@ def as_markdown(payout: Payout) -> str:
         "## How firm the amounts are",
         "\n".join(f"- {sentence}" for sentence in firm),
         f"Values by the method {markdown_text(payout.method)}"
-        + (f", game {markdown_text(payout.game_id)}." if payout.game_id else "."),
+        + (f", game {markdown_text(payout.game_id)}." if payout.game_id else ".")
+        + (f" Agreement {markdown_text(payout.agreement)}." if payout.agreement else ""),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _row(payout: Payout, i: int, ranges: bool) -> list[str]:
     line = payout.lines[i]
-    within = (
-        "–"
-        if line.low is None or line.high is None
-        else f"{payout.text(line.low)} – {payout.text(line.high)}"
-    )
     return [
         markdown_text(line.name),
         f"{line.value:+.4g}",
         "–" if line.half_width is None else f"{line.half_width:.2g}",
         f"{line.share:.2%}",
         payout.text(line.amount),
-        *([within] if ranges else []),
+        *([payout.range(line)] if ranges else []),
         line.note,
     ]
 

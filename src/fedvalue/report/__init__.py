@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -17,14 +18,30 @@ from fedvalue._checks import as_path, checked_call, expect
 from fedvalue._files import write_file
 from fedvalue.errors import InputError
 from fedvalue.estimators import guarantee_lines
-from fedvalue.report._facts import Facts, Terms, gather
+from fedvalue.payout import AbsentRule
+from fedvalue.report._cover import Cover
+from fedvalue.report._facts import Facts, Terms
+from fedvalue.report._gather import gather
 from fedvalue.report._markdown import as_markdown
+from fedvalue.report._origin import FEDERATION
 from fedvalue.report._page import as_html
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
 
-__all__ = ["FORMATS", "Absent", "Facts", "Terms", "as_html", "as_markdown", "gather", "render", "report"]
+__all__ = [
+    "FEDERATION",
+    "FORMATS",
+    "Absent",
+    "Cover",
+    "Facts",
+    "Terms",
+    "as_html",
+    "as_markdown",
+    "gather",
+    "render",
+    "report",
+]
 
 FORMATS: dict[str, Callable[[Facts], str]] = {"html": as_html, "md": as_markdown}
 """What a report can be written as."""
@@ -41,12 +58,20 @@ def report(
     currency: str = "",
     rule: str | None = None,
     anyway: bool = False,
+    absent: str | AbsentRule = "excluded",
     format: str | None = None,
+    consortium: str | None = None,
+    period: str | None = None,
+    date: str | datetime.date | None = None,
+    operator: str | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a report of values: one file that works offline; Markdown where its name ends in .md.
 
     With the `store` that the values were made with, it also shows what the trainings tell. A `pot` is shared out
-    by a `rule`, `anyway` or only if something was learned (see `payout`); without one, payouts are in percent.
+    by a `rule`, `anyway` or only if something was learned, with a rule for `absent` clients (see `payout`); without a
+    pot, payouts are in percent. `consortium`, `period`, `date` and `operator` are for its head. `record` is what run.json
+    says of the run.
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
     path = as_path("The path of a report", path)
@@ -56,8 +81,9 @@ def report(
     elif store is not None:
         with UtilityStore(store, create=False) as opened:
             history = read_history(opened, values)
-    terms = Terms(None if pot is None else str(pot), currency, rule, anyway)
-    content = render(values, history, None, terms, format or path.suffix)
+    terms = Terms(None if pot is None else str(pot), currency, rule, anyway, absent)
+    cover = Cover.of(consortium, period, date, operator)
+    content = render(values, history, record, terms, format or path.suffix, cover=cover)
     with write_file(path) as file:
         file.write(content)
     return path
@@ -70,6 +96,7 @@ def render(
     terms: Terms | None = None,
     format: str = "html",
     budget: int | None = None,
+    cover: Cover | None = None,
 ) -> bytes:
     """The report as the content of a file. `format` is html or md, or the ending of a file name."""
     expect("format", format, str, " or ".join(FORMATS))
@@ -77,4 +104,5 @@ def render(
     kind = _ALSO.get(kind, kind)
     if kind not in FORMATS:
         raise InputError(f"A report is written as {' or '.join(FORMATS)}. Got {kind!r}.")
-    return FORMATS[kind](gather(values, history, record, terms, guarantee_lines(values, budget))).encode()
+    facts = gather(values, history, record, terms, guarantee_lines(values, budget), cover)
+    return FORMATS[kind](facts).encode()

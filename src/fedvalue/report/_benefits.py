@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.report._charts import MOST_IN_MAP, NUMBERS_UP_TO, READABLE, SHADES, Cell, shade
 from fedvalue.report._facts import Facts
-from fedvalue.report._templates import html
+from fedvalue.report._pairs import MOST_IN_MAP, NUMBERS_UP_TO, READABLE, SHADES, Cell, shade
+from fedvalue.report._templates import html, markdown
 from fedvalue.report._words import called, fixed, signed
 from fedvalue.values import Benefits
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["benefits", "has_benefits", "sums"]
+__all__ = ["benefits", "benefits_text", "has_benefits"]
 
 
 class Sums(NamedTuple):
@@ -53,16 +53,20 @@ def benefits(facts: Facts) -> Markup:
         widest=max(22, 3.8 * n + 14),
         shades=SHADES,
         ends=(signed(-strongest, facts.decimals), signed(strongest, facts.decimals)),
-        sums=sums(facts),
+        sums=_sums(facts, found),
         texts=_texts(found, facts.decimals),
     )
 
 
-def sums(facts: Facts) -> list[Sums]:
-    """Givers first."""
+def benefits_text(facts: Facts) -> str:
+    """The same as tables, for Markdown."""
     found = facts.values.benefits
-    if found is None:
-        return []
+    assert found is not None
+    return markdown("benefits", facts, found=found, sums=_sums(facts, found))
+
+
+def _sums(facts: Facts, found: Benefits) -> list[Sums]:
+    """Givers first."""
     reach, decimals = found.reach(found.balance_stderr), facts.decimals
     return [
         Sums(

@@ -15,9 +15,11 @@ from fedvalue.scenarios import SCENARIOS
 from fedvalue.store import History
 from fedvalue.values import Values
 
-__all__ = ["Origin", "command_of", "origin_of"]
+__all__ = ["FEDERATION", "Origin", "command_of", "origin_of", "part_of", "rows_of"]
 
 _FORMAT = "fedvalue.run/1"
+FEDERATION = "fedvalue.flower/1"
+"""The format of the record that a valuation in a Flower federation leaves."""
 _UNNAMED = "its own"  # the partition of a scenario that was made in Python
 
 
@@ -25,7 +27,8 @@ _UNNAMED = "its own"  # the partition of a scenario that was made in Python
 class Origin:
     """Where the values come from. `told` says what was valued, `rows` are labels and texts to show.
 
-    `command` is None where no command gives these values; `no_command` then says why. `record` is that of the run.
+    `command` is None where no command gives these values; `no_command` then says why. `record` is that of the run, `until`
+    when its last training was stored.
     """
 
     told: tuple[str, ...]
@@ -33,6 +36,7 @@ class Origin:
     no_command: str
     rows: tuple[tuple[str, str], ...]
     record: Mapping[str, Any] | None
+    until: str = ""
 
     @property
     def parts(self) -> list[str]:
@@ -42,26 +46,34 @@ class Origin:
 
 def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: History | None) -> Origin:
     """All that it takes to check or repeat the values."""
+    until = "" if trainings is None else trainings.last
     rows = [("Game", values.game_id or "not named"), ("Method", values.method)]
     rows += [("Seed", str(values.seed))] if values.seed is not None else []
+    rows += [("Agreement", values.agreement)] if values.agreement else []
+    if values.chain is not None:
+        rows.append(
+            ("Chain of the store", f"{plural(values.chain.rows, 'row')}, the last {values.chain.link}")
+        )
     counted = "training" if values.seeds > 1 or values.luck_trainings else "coalition"
     rows += [("Budget", plural(values.budget, counted))] if values.budget is not None else []
     if values.known_before:
         needed = f"{plural(values.known_before, 'coalition')}; without them, the same run gives other values"
         rows.append(("Also used from the store", needed))
+    if record is not None and record.get("format") == FEDERATION:
+        return _of_federation(record, [*rows, *_times(trainings)], until)
     if record is None or record.get("format") != _FORMAT:
         why = "There is no record of the run beside these values, so the command is not known."
-        return Origin((), None, why, (*rows, *_times(trainings)), None)
+        return Origin((), None, why, (*rows, *_times(trainings)), None, until)
     # Where the trainings are kept says nothing about the values.
     record = {key: part for key, part in record.items() if key != "store"}
-    scenario, own = _part(record, "scenario"), _own(record)
+    scenario, own = part_of(record, "scenario"), _own(record)
     known = (
         ("scenario", scenario.get("name")),
         ("partition", scenario.get("partition")),
         ("model", record.get("model")),
     )
     told = [f"{what} {which}" for what, which in known if which not in (None, _UNNAMED)]
-    versions = [f"{name} {version}" for name, version in _part(record, "versions").items()]
+    versions = [f"{name} {version}" for name, version in part_of(record, "versions").items()]
     rows += [
         ("Fingerprint of the data", str(scenario.get("fingerprint", "not recorded"))),
         ("Versions", ", ".join(versions) or "not recorded"),
@@ -69,7 +81,41 @@ def origin_of(values: Values, record: Mapping[str, Any] | None, trainings: Histo
         *_times(trainings),
     ]
     why = f"The run was made in Python with its own {' and '.join(own)}, so no command repeats it."
-    return Origin(tuple(told), None if own else command_of(record), why, tuple(rows), record)
+    return Origin(tuple(told), None if own else command_of(record), why, tuple(rows), record, until)
+
+
+def rows_of(values: Values, record: Mapping[str, Any] | None) -> list[int] | None:
+    """How many rows each client of the values trained on; None where the record of the run does not say.
+
+    >>> rows_of(Values([1.0], ["b"], "exact", 2, clients=[1]), {"scenario": {"rows": [20, 30]}})
+    [30]
+    """
+    known = part_of(record or {}, "scenario").get("rows")
+    numbers = known if isinstance(known, list) and all(type(rows) is int for rows in known) else []
+    places = range(values.n) if values.clients is None else values.clients
+    complete = values.clients is not None or len(numbers) == values.n
+    return [numbers[i] for i in places] if complete and max(places) < len(numbers) else None
+
+
+def _of_federation(record: Mapping[str, Any], rows: list[tuple[str, str]], until: str) -> Origin:
+    """Who took part with how many rows, how the run was set, and what happened in it."""
+    scenario, settings = part_of(record, "scenario"), part_of(record, "settings")
+    clients = zip(scenario.get("clients", ()), scenario.get("rows", ()), strict=False)
+    versions = [f"{name} {version}" for name, version in part_of(record, "versions").items()]
+    told = [f"{name} {_text(value)}" for name, value in settings.items() if value not in (None, "")]
+    rows += [
+        ("Rows of the clients", ", ".join(f"{name} {count}" for name, count in clients)),
+        ("Fingerprint of the data", str(scenario.get("fingerprint", "not recorded"))),
+        ("Models measured by", str(record.get("evaluated_at", "not recorded"))),
+        ("Settings", ", ".join(told) or "not recorded"),
+        ("Versions", ", ".join(versions) or "not recorded"),
+        ("Began and ended", f"{record.get('began', 'not recorded')}, {record.get('ended', 'not recorded')}"),
+        ("Messages", f"{record.get('messages', '?')} in {record.get('message_rounds', '?')} message rounds"),
+    ]
+    rows += [("Incident", str(incident)) for incident in record.get("incidents", ())]
+    why = "The values were made in a Flower federation: its nodes have the data. The settings below make the same run again."
+    kept = {key: part for key, part in record.items() if key != "store"}
+    return Origin(("a Flower federation",), None, why, tuple(rows), kept, until)
 
 
 def _times(trainings: History | None) -> list[tuple[str, str]]:
@@ -80,7 +126,7 @@ def _times(trainings: History | None) -> list[tuple[str, str]]:
 
 def _own(record: Mapping[str, Any]) -> list[str]:
     """What no option of the command can name: objects of Python."""
-    scenario, asked = _part(record, "scenario"), _part(record, "asked")
+    scenario, asked = part_of(record, "scenario"), part_of(record, "asked")
     named = {
         "scenario": scenario.get("partition") != _UNNAMED and scenario.get("name") in SCENARIOS,
         "model": record.get("model") in (None, *LEARNERS) or ":" in str(record["model"]),
@@ -96,20 +142,20 @@ def command_of(record: Mapping[str, Any]) -> str:
     >>> command_of({"scenario": {"name": "digits", "partition": "size"}, "method": "exact", "seed": 3})
     'fedvalue run --no-config --scenario digits --partition size --method exact --seed 3'
     """
-    scenario, training = _part(record, "scenario"), _part(record, "training")
+    scenario, training = part_of(record, "scenario"), part_of(record, "training")
     options: dict[str, Any] = {
         "scenario": scenario.get("name"),
         "clients": _number_of_clients(scenario),
         "partition": scenario.get("partition"),
         "samples": scenario.get("samples"),
         "data-dir": scenario.get("data_dir"),
-        "test": scenario.get("test"),
+        "test": scenario.get("tested"),
         "model": record.get("model"),
         **{name: value for name, value in training.items() if name != "seed" and value != 0.0},
-        "metric": _part(record, "asked").get("metric") or record.get("metric"),
+        "metric": part_of(record, "asked").get("metric") or record.get("metric"),
         "replicates": record.get("replicates"),
         "empty": record.get("empty"),
-        "method": _part(record, "asked").get("method") or record.get("method"),
+        "method": part_of(record, "asked").get("method") or record.get("method"),
         "budget": record.get("budget"),
         "seeds": _seeds(record),
         "seed": record.get("seed"),
@@ -120,9 +166,9 @@ def command_of(record: Mapping[str, Any]) -> str:
     for name, value in options.items():
         words += [f"--{name}", _text(value)] if value is not None else []
     chosen = (
-        ("scenario-option", _part(scenario, "options")),
-        ("model-option", _part(record, "model_options")),
-        ("option", _part(record, "options")),
+        ("scenario-option", part_of(scenario, "options")),
+        ("model-option", part_of(record, "model_options")),
+        ("option", part_of(record, "options")),
     )
     for name, of in chosen:
         for key, value in of.items():
@@ -133,7 +179,7 @@ def command_of(record: Mapping[str, Any]) -> str:
 def _seeds(record: Mapping[str, Any]) -> Any:
     """Over how many seeds the trainings were spread, where the method leaves that open; earlier runs had one."""
     method = ESTIMATORS.get(str(record.get("method")))
-    if method is None or "seeds" not in method.options or "seeds" in _part(record, "options"):
+    if method is None or "seeds" not in method.options or "seeds" in part_of(record, "options"):
         return None
     return record.get("seeds", 1)
 
@@ -144,7 +190,8 @@ def _number_of_clients(scenario: Mapping[str, Any]) -> int | None:
     return len(clients) if isinstance(clients, list) and scenario.get("name") != "files" else None
 
 
-def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def part_of(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part of a record, empty where there is none."""
     part = record.get(name)
     return part if isinstance(part, Mapping) else {}
 

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fedvalue._text import count, markdown_text, one_line, plural, shortened
 from fedvalue.audit import chance_text, change_text, coalition_text, general_lines
+from fedvalue.report._annex import TERMS
 from fedvalue.report._facts import Facts
+from fedvalue.report._incidents import incidents_note
+from fedvalue.report._method import convergence_note
 from fedvalue.report._trained import Absent, strongest
-from fedvalue.report._words import called, convergence_note, fixed, interval_text, share_text, signed
+from fedvalue.report._words import called, fixed, interval_text, share_text, signed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["html", "markdown", "style_sheet"]
+__all__ = ["audit_text", "html", "markdown", "style_sheet"]
 
+
+def code_line(text: str) -> Markup:
+    """A line of code in Markdown, in which nothing is markup."""
+    from markupsafe import Markup
+
+    return Markup(f"    {one_line(text)}")
+
+
+_STATEMENTS, _SIGNERS = 12, 40  # statements that are open to see, clients with a line to sign on
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    called, chance_text, change_text, coalition_text, convergence_note, count, fixed, general_lines, interval_text,
-    one_line, plural, share_text, shortened, signed, strongest, zip,
+    called, chance_text, change_text, coalition_text, code_line, convergence_note, count, fixed, general_lines, interval_text,
+    incidents_note, one_line, plural, share_text, shortened, signed, strongest, zip,
 )  # fmt: skip
 
 
@@ -34,6 +47,14 @@ def html(template: str, facts: Facts, **more: Any) -> Markup:
 def markdown(template: str, facts: Facts, **more: Any) -> str:
     """A text in Markdown, in which nothing but the template itself is markup."""
     return _markdown().get_template(f"{template}.md.j2").render(facts=facts, **more)
+
+
+def audit_text(facts: Facts) -> str:
+    """The findings in Markdown as the audit writes them, their headings one level down and without its title."""
+    if isinstance(facts.audit, Absent):
+        return markdown_text(facts.audit.why)
+    inside = facts.audit.to_markdown().partition("\n\n")[2].rstrip()
+    return re.sub(r"^#", "##", inside, flags=re.MULTILINE)
 
 
 def style_sheet() -> Markup:
@@ -80,5 +101,6 @@ def _environment(finalize: Callable[[Any], Any]) -> Environment:
         undefined=StrictUndefined,
     )
     environment.globals |= {function.__name__: function for function in _FUNCTIONS}
+    environment.globals |= {"TERMS": TERMS, "shown": _STATEMENTS, "signers": _SIGNERS}
     environment.tests["absent"] = lambda part: isinstance(part, Absent)
     return environment

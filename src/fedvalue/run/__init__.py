@@ -7,12 +7,14 @@ from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure
 from fedvalue.run._dry_run import DryRun
 from fedvalue.run._folder import (
+    AGREEMENT_FILE,
     RECORD_FILE,
     REPORT_FILE,
     STORE_FILE,
     VALUES_FILE,
     find_history,
     find_store,
+    keep_earlier,
     read_record,
     read_values,
 )
@@ -34,6 +36,7 @@ from fedvalue.run._words import heading
 
 __all__ = [
     "DISCLOSURE_FILE",
+    "AGREEMENT_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
@@ -55,6 +58,7 @@ __all__ = [
     "find_history",
     "find_store",
     "heading",
+    "keep_earlier",
     "methods",
     "read_record",
     "read_values",

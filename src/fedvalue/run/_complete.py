@@ -29,7 +29,7 @@ from fedvalue.run._ledger import Ledger
 from fedvalue.run._parts import with_luck_of_empty, with_replicates
 from fedvalue.run._requests import Request
 from fedvalue.run._test_rows import with_test_rows
-from fedvalue.values import Cost, Estimate, Values
+from fedvalue.values import Chain, Cost, Estimate, Values
 from fedvalue.yardsticks import Baseline
 
 __all__ = ["complete_values"]
@@ -106,11 +106,18 @@ def complete_values(
         seeds=1 if asked.exact_of_one_seed else len({seed for _, seed in asked.trials}) or 1,
         parts=estimate.parts,
         random=is_random(game),
+        chain=_chain(ledger),
         most_seeds=asked.most_seeds if asked.trials else None,
         benefits=benefits,
         disclosure=game.disclosure(ledger.made) if isinstance(game, Disclosing) else None,
         test_rows=test_rows or (game.test_rows if isinstance(game, Tested) else None),
     )
+
+
+def _chain(ledger: Ledger) -> Chain | None:
+    """Which rows of the store the values rest on."""
+    before, after = ledger.before, ledger.head()
+    return None if before is None or after is None else Chain(*before, *after)
 
 
 def _noise(trials: Collection[Trial], ledger: Ledger) -> float | None:

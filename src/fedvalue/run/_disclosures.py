@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fedvalue._files import write_json
+from fedvalue._files import is_sealed, sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.values import Disclosure
 
@@ -21,18 +21,19 @@ def add_disclosure(folder: Path, disclosure: Disclosure | None, game_id: str) ->
         return
     file = folder / DISCLOSURE_FILE
     runs = _read(file) if file.exists() else []
-    write_json(file, {"format": _FORMAT, "runs": [*runs, {"game_id": game_id, **disclosure.to_dict()}]})
+    runs = [*runs, {"game_id": game_id, **disclosure.to_dict()}]
+    write_json(file, sealed({"format": _FORMAT, "runs": runs}))
 
 
 def _read(file: Path) -> list[object]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        runs = data["runs"] if data["format"] == _FORMAT else None
+        runs = data["runs"] if data["format"] == _FORMAT and is_sealed(data) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         runs = None
     if not isinstance(runs, list):
         raise InputError(
-            f"{file} is not a record of what left the clients, and would be lost. Move it elsewhere and run the same again: "
+            f"{file} is not a record of what left the clients as fedvalue wrote it, and would be lost. Move it elsewhere and run the same again: "
             "what was trained is kept."
         )
     return runs

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedvalue._text import count, duration, plural, size
 from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.games import lacking
+from fedvalue.run._adopt import adoptable
 from fedvalue.run._memory import parse_memory
 from fedvalue.run._requests import Request, admit, plan_of
 from fedvalue.store import UtilityStore
@@ -208,6 +209,8 @@ def _stored(job: Job, trials: list[Trial]) -> set[Trial]:
         for seed, masks in by_seed(trials).items():
             outcomes = store.read(game.id, masks, seed)
             found |= {(mask, seed) for mask in set(outcomes) - set(lacking(game, outcomes))}
+        for _, of_kin in adoptable(store, game):
+            found |= {(own, seed) for (_, seed), own in of_kin.items()}
     return found
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, overload
 
-from fedvalue._files import write_json
+from fedvalue._files import CHECKSUM, is_sealed, sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
 
 __all__ = [
+    "AGREEMENT_FILE",
+    "EARLIER",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
@@ -21,6 +25,7 @@ __all__ = [
     "enter",
     "find_history",
     "find_store",
+    "keep_earlier",
     "read_record",
     "read_values",
     "refuse_other_run",
@@ -28,6 +33,8 @@ __all__ = [
 ]
 
 VALUES_FILE, RECORD_FILE, STORE_FILE, REPORT_FILE = "values.json", "run.json", "store.db", "report.html"
+EARLIER = "earlier"  # the folder of results that made way
+AGREEMENT_FILE = "agreement.json"
 
 _IDENTITY = (
     "game_id",
@@ -74,17 +81,48 @@ def enter(out: Path, record: Mapping[str, Any], store: Path | None, overwrite: b
 def take_over(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
     """The values of this run are about to be written: what is there of another one makes way."""
     if _holds_other_run(out, record):
-        try:
-            for stale in (VALUES_FILE, REPORT_FILE):
-                (out / stale).unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
+        keep_earlier(out)
         _write_record(out, record, store)
+
+
+def keep_earlier(out: Path) -> Path | None:
+    """Moves the results in the folder to one in its folder `earlier`, named by when they were written: nothing is deleted.
+
+    None where there are none.
+    """
+    files = [out / name for name in (VALUES_FILE, RECORD_FILE, REPORT_FILE, AGREEMENT_FILE)]
+    there = [file for file in files if file.exists()]
+    if not (out / VALUES_FILE).exists():
+        return None
+    try:
+        written = datetime.fromtimestamp((out / VALUES_FILE).stat().st_mtime, UTC)
+        stem = written.strftime("%Y-%m-%dT%H%M%SZ")
+        names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+        folder = next(of for name in names if not (of := out / EARLIER / name).exists())
+        folder.mkdir(parents=True)
+        for file in there:
+            file.rename(folder / file.name)
+        _point_to_store(out, folder)
+    except OSError as error:
+        raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
+    return folder
+
+
+def _point_to_store(out: Path, folder: Path) -> None:
+    """The record that was moved still names the store; one that cannot be read stays as it is."""
+    try:
+        record = read_record(folder)
+    except InputError:
+        return
+    if record is not None and isinstance(record.get("store"), str):
+        write_json(
+            folder / RECORD_FILE, sealed({**record, "store": _seen_from(folder, out / record["store"])})
+        )
 
 
 def _write_record(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
     seen = None if store is None else _seen_from(out, store)
-    write_json(out / RECORD_FILE, {**record, "store": seen})
+    write_json(out / RECORD_FILE, sealed({**record, "store": seen}))
 
 
 def refuse_other_run(out: Path, record: Mapping[str, Any]) -> None:
@@ -119,6 +157,15 @@ def read_values(path: Path) -> Values:
             f"{missing}. `fedvalue run --out DIR` writes one, and so does `fedvalue value --json FILE`."
         )
     data = _read_json(file, "a file of values")
+    if (
+        isinstance(data, dict)
+        and str(data.get("format")).startswith("fedvalue.values/")
+        and CHECKSUM not in data
+    ):
+        raise InputError(
+            f"{file} has no checksum, so nobody can tell whether it is as fedvalue wrote it. Run the same command again; "
+            "with its store, nothing is trained again. In Python, `values.save(path)` writes one."
+        )
     try:
         return Values.from_dict(data)
     except InputError as error:
@@ -135,7 +182,12 @@ def read_record(path: Path) -> dict[str, Any] | None:
         raise InputError(
             f"{file} is not the record of a run. Expected an object, got {type(found).__name__}."
         )
-    return found
+    if not is_sealed(found):
+        raise InputError(
+            f"{file} is not as fedvalue wrote it: its content does not match its checksum, or it has none. Run the same "
+            "command again; with its store, nothing is trained again."
+        )
+    return {key: part for key, part in found.items() if key != CHECKSUM}
 
 
 def find_store(run: Path, store: Path | None) -> Path:

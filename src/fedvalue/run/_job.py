@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from fedvalue._checks import as_path, checked_init, did_you_mean, expect
+from fedvalue.agreement import Agreement, Party, PayoutTerms, read_agreement
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.games import EmptyLike
 from fedvalue.learners.metrics import MetricLike
+from fedvalue.run._agreed import agreement_of, refuse_other_job
 from fedvalue.run._disclosures import add_disclosure
 from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run, take_over
 from fedvalue.run._methods import MethodLike, as_method, check_types
@@ -60,7 +63,9 @@ class Job:
     again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
     such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20, or more where
     a training takes long). `address` to `gpus_per_task` go with `backend="ray"`. `store` keeps every training; with
-    `out`, a folder, it is store.db in there, beside the values, the record of the run and its report.
+    `out`, a folder, it is store.db in there, beside the values, the record of the run and its report. `consortium`,
+    `period`, `date` and `operator` are texts for the head of the report. Under an `agreement` (or its file) only the job
+    that was agreed is run, and all results carry its hash.
 
     >>> job = Job("synthetic", clients=3, samples=20, method="exact")
     >>> job.run().values.n
@@ -108,11 +113,19 @@ class Job:
     store: str | PathLike[str] | None = None
     out: str | PathLike[str] | None = None
     overwrite: bool = False
+    consortium: str | None = None
+    period: str | None = None
+    date: str | None = None
+    operator: str | None = None
+    agreement: str | PathLike[str] | Agreement | None = None
 
     def __post_init__(self) -> None:
         for name in ("data_dir", "store", "out"):
             if getattr(self, name) is not None:
                 as_path(name, getattr(self, name))
+        for name in ("consortium", "period", "date", "operator"):
+            if getattr(self, name) is not None:
+                expect(name, getattr(self, name), str, "a text")
         for name in ("options", "scenario_options"):
             expect(name, getattr(self, name), Mapping, "a dict")
 
@@ -154,8 +167,27 @@ class Job:
         admit(self.prepared.game, [asked], self.budget, self.seed)
         return asked.most_seeds == 1 or asked.method.guarantee == "exact"
 
+    @cached_property
+    def agreed(self) -> Agreement | None:
+        """The agreement that this job is run under."""
+        if self.agreement is None or isinstance(self.agreement, Agreement):
+            return self.agreement
+        return read_agreement(self.agreement)
+
+    def agree(
+        self,
+        operator: Party,
+        keys: Mapping[str, str] = MappingProxyType({}),
+        payout: PayoutTerms | None = None,
+        title: str = "",
+    ) -> Agreement:
+        """The terms of this job as an agreement that nobody has signed yet; `keys` are the clients' public keys by name."""
+        return agreement_of(self, operator, keys, payout or PayoutTerms(), title)
+
     def check_folder(self) -> None:
-        """Refuses a folder that holds another run; `run` does so, too."""
+        """Refuses a job that is not the one agreed, and a folder that holds another run; `run` does so, too."""
+        if self.agreed is not None:
+            refuse_other_job(self.agreed, self)
         if self.out is not None and not self.overwrite:
             refuse_other_run(Path(self.out), self.identity())
 
@@ -189,6 +221,8 @@ class Job:
         from fedvalue.run._result import Meter, Result
 
         prepared, path, meter = self.prepared, self.store_path, Meter()
+        if self.agreed is not None:
+            refuse_other_job(self.agreed, self)
         if self.out is not None:
             enter(Path(self.out), self.record(), path, self.overwrite)
         observer = Observer(on_stage, meter.watched(on_outcome), on_values)
@@ -205,6 +239,8 @@ class Job:
                 use_stored=True,
                 ends=True,
             )
+        if self.agreed is not None:
+            values = replace(values, agreement=self.agreed.hash)
         result = Result(self, values, meter.outcomes, frozenset(meter.fresh))
         if self.out is not None:
             take_over(Path(self.out), self.record(), path)

@@ -29,16 +29,18 @@ from fedvalue.games import (
 )
 from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.per_row import PerRow
+from fedvalue.run._adopt import enter_game
 from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.run._own_rows import OwnRows
 from fedvalue.run._shift import Shift
-from fedvalue.store import Claiming, Store, register
+from fedvalue.store import Chained, Claiming, Head, Store
 from fedvalue.yardsticks import Empty
 
 __all__ = ["Ledger"]
 
 _COMMIT_SECONDS = 0.01  # finished outcomes that come at once are written together, this often
 _CHECKED_EVERY = 20  # times as long as a check takes: it costs a twentieth of the time at most
+_LOOKS = 10  # into a store that others write at this moment
 _EMPTY_SEEDS = 16  # for v(∅) where it differs from seed to seed: nothing is trained for it
 _DEAR_SECONDS = 0.1  # what took this long is written at once: the next one may be long in coming
 
@@ -71,7 +73,15 @@ class Ledger:
         self.table = game.utilities if isinstance(game, TableGame) and in_memory else None
         if store is not None:
             refuse_unrecognised(game)
-            register(store, game.id, game.n, game.names)
+            enter_game(store, game)
+        self.before = self.head()  # what the store had when this run looked into it
+
+    def head(self) -> Head | None:
+        """Where the chain of the game's rows ends now; None without a store that has one."""
+        store, game_id = self.store, self.game.id
+        if isinstance(self.game, RestrictedGame):
+            store, game_id = self.game.store, self.game.whole_id
+        return store.head(game_id) if isinstance(store, Chained) else None
 
     def learn(self, asks: Iterable[Sequence[int]]) -> None:
         """Makes sure that everything asked is known, evaluating in one batch what is not."""
@@ -147,6 +157,14 @@ class Ledger:
         Where only r of R replicates are known, their mean errs by σ²(1/r − 1/R), σ² being the pooled variance of
         single evaluations; where that is not known either, only complete ones count.
         """
+        for _ in range(_LOOKS):
+            self.before = self.head()
+            found = self._stored()
+            if self.head() == self.before:  # nobody else wrote meanwhile: this is what the head stands for
+                break
+        return found
+
+    def _stored(self) -> dict[int, tuple[float, float]]:
         if self.store is None:
             return {}
         replicates = self.game.replicates

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any, TypedDict
 
+from fedvalue.agreement import Agreement
 from fedvalue.games import EmptyLike
 from fedvalue.learners.metrics import MetricLike
 from fedvalue.run._methods import MethodLike
@@ -56,3 +57,8 @@ class JobOptions(TypedDict, total=False):
     store: str | PathLike[str] | None
     out: str | PathLike[str] | None
     overwrite: bool
+    consortium: str | None
+    period: str | None
+    date: str | None
+    operator: str | None
+    agreement: str | PathLike[str] | Agreement | None

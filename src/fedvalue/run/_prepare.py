@@ -29,6 +29,7 @@ _RULES = ("rounds", "epochs", "batch", "rate", "optimizer", "momentum", "algorit
 _BACKENDS = ("local", "ray")
 _OF_RAY = ("address", "workers", "cpus_per_task", "gpus_per_task")
 _OF_BOTH = ("checkpoint",)
+_COVER = ("consortium", "period", "date", "operator")  # of the report; they change no value
 _RECORDED = ("numpy", "scipy", "torch", "scikit-learn")
 
 
@@ -117,6 +118,7 @@ def record_of(job: Job) -> dict[str, Any]:
             {
                 "format": _FORMAT,
                 **job.identity(),
+                **({} if job.agreed is None else {"agreement": job.agreed.hash}),
                 "scenario": {
                     "name": prepared.source,
                     "partition": prepared.partition,
@@ -124,8 +126,13 @@ def record_of(job: Job) -> dict[str, Any]:
                     "samples": job.samples,
                     "options": {key: plain(value) for key, value in _scenario_options(job).items()},
                     "data_dir": None if job.data_dir is None else str(job.data_dir),
-                    **({} if job.test is None else {"test": job.test}),
+                    **({} if job.test is None else {"tested": job.test}),
                     "fingerprint": prepared.scenario.fingerprint,
+                    "rows": [len(data) for data in prepared.scenario.clients],
+                    "test": {
+                        "rows": len(prepared.scenario.test),
+                        "fingerprint": prepared.scenario.test.fingerprint,
+                    },
                 },
                 "model": prepared.model,
                 "model_options": {name: plain(value) for name, value in job.model_options.items()},
@@ -136,6 +143,13 @@ def record_of(job: Job) -> dict[str, Any]:
                 },
                 "learner": dict(game.learner.identity()),
                 "training": _applied(game),
+                "cover": {name: text for name in _COVER if (text := getattr(job, name))},
+                # What is known of the game beforehand, for those who compute values from its trainings alone.
+                "game": {
+                    "seeds": game.seeds,
+                    "idle": list(game.idle),
+                    "alike": [list(g) for g in game.alike],
+                },
                 "backend": job.backend,
                 "device": game.trainer.device if isinstance(game.trainer, Located) else prepared.device,
                 "memory": parse_memory(job.memory),

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedvalue._files import sealed, write_file, write_json
+from fedvalue._files import write_file
 from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
+from fedvalue.run._adopt import enter_game
 from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure
-from fedvalue.run._folder import REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
+from fedvalue.run._folder import AGREEMENT_FILE, REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
@@ -100,9 +102,16 @@ class Result:
         currency: str = "",
         rule: str | None = None,
         anyway: bool = False,
+        consortium: str | None = None,
+        period: str | None = None,
+        date: str | datetime.date | None = None,
+        operator: str | None = None,
     ) -> Path:
-        """Writes the report, one file that works offline; Markdown where the name ends in .md."""
-        from fedvalue.report import Terms, render
+        """Writes the report, one file that works offline; Markdown where the name ends in .md.
+
+        Its head says what the job has as `consortium`, `period`, `date` and `operator`, or what is given here.
+        """
+        from fedvalue.report import Cover, Terms, render
 
         content = render(
             self.values,
@@ -111,6 +120,7 @@ class Result:
             Terms(None if pot is None else str(pot), currency, rule, anyway),
             format or Path(path).suffix,
             self.job.budget,
+            Cover.of(consortium, period, date, operator),
         )
         with write_file(Path(path)) as file:
             file.write(content)
@@ -131,8 +141,10 @@ class Result:
         return out
 
     def write_values(self, folder: str | PathLike[str]) -> None:
-        """Leaves values.json in a folder."""
-        write_json(Path(folder) / VALUES_FILE, sealed(self.values.to_dict()))
+        """Leaves values.json in a folder, and the agreement that they were made under."""
+        if self.job.agreed is not None:
+            self.job.agreed.save(Path(folder) / AGREEMENT_FILE)
+        self.values.save(Path(folder) / VALUES_FILE)
 
     def history(self) -> History:
         """Every training behind the values: all that the store has, or those of this run."""
@@ -143,6 +155,7 @@ class Result:
         utilities: dict[int, list[float]] = {}
         prints: dict[int, tuple[Hashable, ...]] = {}
         seeds: dict[int, list[int]] = {}
+        shared = set(next(iter(self.outcomes.values())).metrics) if self.outcomes else set()
         game = self.job.prepared.game
         numbers = None if self.values.seeds > 1 else range(game.replicates)  # of one seed, others say nothing
         for (mask, seed), outcome in sorted(self.outcomes.items(), key=lambda item: item[0][1]):
@@ -151,14 +164,20 @@ class Result:
             utilities.setdefault(mask, []).append(game.utility(outcome))
             prints[mask] = (*prints.get(mask, ()), tuple(sorted(outcome.metrics.items())))
             seeds.setdefault(mask, []).append(seed)
+            shared &= outcome.metrics.keys()
         by = dict.fromkeys(" on ".join(filter(None, (o.backend, o.device))) for o in self.outcomes.values())
         seconds = sum(outcome.seconds for outcome in self.outcomes.values())
-        return History(utilities, prints, seconds, tuple(by), "", "", seeds)
+        untrained = self.outcomes[0, 0].metrics if (0, 0) in self.outcomes else {}
+        without_data = frozenset(mask for mask in utilities if mask and game.is_empty(mask))
+        measured = tuple(sorted(shared))
+        return History(
+            utilities, prints, seconds, tuple(by), "", "", seeds, measured, untrained, without_data
+        )
 
     def _keep(self, path: Path) -> None:
         game = self.job.prepared.game
         with UtilityStore(path) as store:
-            store.register(game.id, game.n, {"names": list(game.names)})
+            enter_game(store, game)
             for seed, masks in by_seed(self.outcomes).items():
                 store.append(game.id, [(mask, self.outcomes[mask, seed]) for mask in masks], seed)
 

@@ -12,6 +12,7 @@ from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION, Dataset, Scenar
 from fedvalue.scenarios._build import Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown, whole
 from fedvalue.scenarios._fetch import FETCHERS, fetch
+from fedvalue.scenarios._fixed import preprocessing_of
 from fedvalue.scenarios._held_out import BY_CLIENT, by_client, is_by_client
 from fedvalue.scenarios._partition import PARTITIONS
 from fedvalue.scenarios._report import ColumnReport, DataReport, PartyReport
@@ -38,6 +39,7 @@ __all__ = [
     "folders",
     "is_by_client",
     "load_scenario",
+    "preprocessing_of",
     "where",
 ]
 

@@ -133,9 +133,13 @@ class Scenario:
 
         Made of the parties' fingerprints, so that who knows only those (a server) finds the same one.
         """
+        return self.fingerprint_with([c.fingerprint for c in self.clients])
+
+    def fingerprint_with(self, clients: Sequence[str]) -> str:
+        """What the fingerprint would be with other clients, given theirs."""
         scale = () if self.scale.is_plain else (self.scale.centre, self.scale.spread)
         return fingerprint(
-            [c.fingerprint for c in self.clients],
+            list(clients),
             self.test.fingerprint,
             dict(self.test_parts),
             (self.task, self.classes, self.vocabulary, *scale),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedvalue._text import listed, plural, shortened
 from fedvalue.errors import ScenarioError
+from fedvalue.scenarios._fixed import FixedColumn
 from fedvalue.scenarios._readings import NO, YES, as_dates, is_code, is_nothing
 from fedvalue.scenarios._report import ColumnReport
 from fedvalue.scenarios._tables import Cells, Table, stem, texts
@@ -54,6 +55,7 @@ class _Case:
     clients: int
     choices: Choices
     habits: Sequence[int | None]
+    fixed: FixedColumn | None = None
     cells: list[Cells] = field(default_factory=list)
     filled: list[NDArray[np.bool_]] = field(default_factory=list)
 
@@ -71,12 +73,24 @@ class _Case:
 
 
 def decided(
-    name: str, tables: Sequence[Table], clients: int, choices: Choices, habits: Sequence[int | None]
+    name: str,
+    tables: Sequence[Table],
+    clients: int,
+    choices: Choices,
+    habits: Sequence[int | None],
+    fixed: FixedColumn | None = None,
 ) -> Column:
-    """What the column is. `habits` say how each file writes decimals in its other columns, where they tell."""
+    """What the column is. `habits` say how each file writes decimals in its other columns, where they tell.
+
+    What was decided before is `fixed`, and a cell that does not go with it is refused.
+    """
     cells = [table.columns[name] for table in tables]
     filled = [~is_nothing(texts(column), choices.missing) for column in cells]
-    case = _Case(name, tables, clients, choices, habits, cells, filled)
+    case = _Case(name, tables, clients, choices, habits, fixed, cells, filled)
+    if fixed is not None:
+        return {"yes/no": _yes_no, "number": _number, "date": _dates, "category": _categories}[fixed.kind](
+            case
+        )
     words = case.words()
     if not words:
         raise case.refuse(f"has no values at any client. Leave it out: drop={name!r}.")
@@ -131,7 +145,8 @@ def _number(case: _Case) -> Column:
             marks.setdefault(mark, []).append(stem(table.path))
     done += [f"decimal commas ({listed(commas, _NAMED)})"] if commas else []
     done += _agreed(case, marks)
-    findings = [] if case.name in case.choices.keep else _looks_like_id(case, values)
+    decided_before = case.fixed is not None or case.name in case.choices.keep
+    findings = [] if decided_before else _looks_like_id(case, values)
     return _as_numbers(case, "number", values, done, tuple(findings))
 
 
@@ -177,17 +192,16 @@ def _as_numbers(
 ) -> Column:
     training = np.concatenate(values[: case.clients])
     absent = int(np.isnan(training).sum())
+    marked = bool(absent) if case.fixed is None else case.fixed.marked
     if absent:
-        done = [
-            *done,
-            f"{plural(absent, 'missing cell')} set to the median, and marked in a feature of its own",
-        ]
+        how = ", and marked in a feature of its own" if marked else ""
+        done = [*done, f"{plural(absent, 'missing cell')} set to the median{how}"]
     elif any(np.isnan(part).any() for part in values[case.clients :]):
         done = [*done, "missing cells of the test set set to the median"]
     known = training[~np.isnan(training)]
     if len(known) > 1 and known.min() == known.max():
         done = [*done, "the same in all training rows"]
-    return Column(ColumnReport(case.name, kind, 1 + bool(absent), tuple(done)), values, (), findings)
+    return Column(ColumnReport(case.name, kind, 1 + marked, tuple(done)), values, (), findings)
 
 
 def _categories(case: _Case) -> Column:
@@ -200,13 +214,13 @@ def _categories(case: _Case) -> Column:
     for words, cells in zip(merged[: case.clients], case.cells, strict=False):
         for word, cell in zip(words, texts(cells), strict=True):
             spelled.setdefault(word, Counter())[cell] += 1
-    levels = sorted(spelled)
+    levels = sorted(spelled) if case.fixed is None else list(case.fixed.levels)
     known = {word: place for place, word in enumerate(levels)}
     values = [np.asarray([known.get(word, -1) for word in words], np.float64) for words in merged]
     rows = sum(map(len, merged[: case.clients]))
     texts_here = [word for word in levels if word != MISSING]
     many = len(texts_here) > _MOST_LEVELS or (rows >= _FEW_ROWS and 2 * len(texts_here) > rows)
-    if many and case.name not in case.choices.keep:
+    if many and case.fixed is None and case.name not in case.choices.keep:
         example = shortened(spelled[texts_here[0]].most_common(1)[0][0], 30)
         raise case.refuse(
             f"has {len(texts_here)} different texts in {rows} rows, such as {example!r}: names, identifiers or free "
@@ -222,6 +236,10 @@ def _categories(case: _Case) -> Column:
         )
     strange = sum(int((part == -1).sum()) for part in values[case.clients :])
     findings = [f"{plural(strange, 'test row')} with a {case.name} that no client has"] if strange else []
+    new = sum(int((part == -1).sum()) for part in values[: case.clients])
+    findings += (
+        [f"{plural(new, 'row')} with a {case.name} that is not among the fixed categories"] if new else []
+    )
     return Column(
         ColumnReport(case.name, "category", len(levels), tuple(done)),
         values,

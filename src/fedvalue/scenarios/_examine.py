@@ -20,6 +20,7 @@ from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._checks import unknown
 from fedvalue.scenarios._columns import Column, decided
 from fedvalue.scenarios._findings import far_findings, row_findings
+from fedvalue.scenarios._fixed import Preprocessing
 from fedvalue.scenarios._folder import Folder, listed
 from fedvalue.scenarios._labels import Labels, labelled
 from fedvalue.scenarios._readings import is_nothing
@@ -66,8 +67,9 @@ def examine(
     choices: Choices,
     exact: bool,
     by_client: bool = False,
+    fixed: Preprocessing | None = None,
 ) -> Examined:
-    """Reads all files of a folder and decides what they mean."""
+    """Reads all files of a folder and decides what they mean, as far as that is not `fixed`."""
     refused = _Refused()
     report = DataReport(str(folder), label or "")
     files = refused.attempt(listed, folder, by_client)
@@ -99,9 +101,22 @@ def examine(
     names = refused.attempt(_features, tables, label, drop, choices)
     if names is None or label is None:
         return Examined(replace(report, refused=tuple(refused)))
+    if fixed is not None and not images:
+        refused.attempt(fixed.check, names)
+    if refused:
+        return Examined(replace(report, refused=tuple(refused)))
     habits = [habit_of(table, [*names, label]) for table in tables]
+    classes = () if fixed is None else fixed.classes
     labels = refused.attempt(
-        labelled, label, tables, clients, task=task, exact=exact, choices=choices, habits=habits
+        labelled,
+        label,
+        tables,
+        clients,
+        task=task,
+        exact=exact,
+        choices=choices,
+        habits=habits,
+        fixed=classes,
     )
     if arrays:
         columns = [
@@ -109,7 +124,11 @@ def examine(
             for name in names
         ]
     else:
-        made = [refused.attempt(decided, name, tables, clients, choices, habits) for name in names]
+        decided_before = {name: None if fixed is None else fixed.column(name) for name in names}
+        made = [
+            refused.attempt(decided, name, tables, clients, choices, habits, decided_before[name])
+            for name in names
+        ]
         columns = [column for column in made if column is not None]
     report = _completed(report, tables, clients, columns, labels, images)
     return Examined(

@@ -43,6 +43,7 @@ class _Case:
     clients: int
     task: str | None
     words: list[list[str]]
+    fixed: tuple[str, ...] = ()
 
     def who(self, places: Sequence[int]) -> str:
         return listed([stem(self.tables[i].path) for i in places], _NAMED)
@@ -60,12 +61,16 @@ def labelled(
     exact: bool,
     choices: Choices,
     habits: Sequence[int | None],
+    fixed: tuple[str, ...] = (),
 ) -> Labels:
-    """Classes or targets. `exact`: every spelling is a class of its own, also such as usually mean nothing."""
+    """Classes or targets. `exact`: every spelling is a class of its own, also such as usually mean nothing.
+
+    `fixed` are the classes that there are, whoever takes part.
+    """
     if task not in (None, CLASSIFICATION, REGRESSION):
         raise unknown("task", task, (CLASSIFICATION, REGRESSION))
     words = [texts(table.columns[label]) for table in tables]
-    case = _Case(label, tables, clients, task, words)
+    case = _Case(label, tables, clients, task, words, fixed)
     for table, mine in zip(tables, words, strict=True):
         _refuse_missing(label, table, mine, frozenset() if exact else choices.missing, exact)
     if exact:
@@ -225,6 +230,8 @@ def _texts(case: _Case) -> Labels:
 def _classes(case: _Case, words: list[list[str]], done: tuple[str, ...]) -> Labels:
     """Class numbers in the order of the names, learnt from the clients only."""
     clients = case.clients
+    if case.fixed:
+        return _fixed_classes(case, words, done)
     rows_of = Counter(word for mine in words[:clients] for word in mine)
     rows = sum(rows_of.values())
     names = sorted(rows_of, key=_by_number)
@@ -250,6 +257,25 @@ def _classes(case: _Case, words: list[list[str]], done: tuple[str, ...]) -> Labe
     findings = _seen_once(case, words, rows_of)
     y = [np.asarray([place[word] for word in mine], np.int64) for mine in words]
     return Labels(y, tuple(names), done, tuple(findings))
+
+
+def _fixed_classes(case: _Case, words: list[list[str]], done: tuple[str, ...]) -> Labels:
+    """The numbers of classes that were fixed before."""
+    place = {name.casefold(): i for i, name in enumerate(case.fixed)}
+    place |= {name: i for i, name in enumerate(case.fixed)}
+    for table, mine in zip(case.tables, words, strict=True):
+        strange = [row for row, word in enumerate(mine) if word not in place and word.casefold() not in place]
+        if strange:
+            raise ScenarioError(
+                f"{table.at(strange[0])}: the label {mine[strange[0]]!r} is not among the classes that are fixed "
+                f"({', '.join(case.fixed[:20])}); {plural(len(strange), 'such row')}. Remove them, or agree on other classes "
+                "and begin anew."
+            )
+    numbers = [
+        np.asarray([place.get(word, place.get(word.casefold(), 0)) for word in mine], np.int64)
+        for mine in words
+    ]
+    return Labels(numbers, case.fixed, done)
 
 
 def _seen_once(case: _Case, words: list[list[str]], rows_of: Counter[str]) -> list[str]:

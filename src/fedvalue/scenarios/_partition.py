@@ -57,7 +57,8 @@ def size(labels: ArrayLike, n: int, rng: np.random.Generator) -> list[Rows]:
     sizes = shares(len(y), np.arange(1, n + 1))
     if sizes.min() == 0:
         raise ScenarioError(
-            f"Sizes 1:2:…:{n} need at least {n * (n + 1) // 2} rows for {n} clients. Got {len(y)}."
+            f"Sizes 1:2:…:{n} need at least {n * (n + 1) // 2} rows for {n} clients. Got {len(y)}. "
+            "Ask for more rows, fewer clients, or the partition same."
         )
     return _deal(y, _interleaved(sizes), n, rng)
 

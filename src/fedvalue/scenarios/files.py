@@ -27,6 +27,7 @@ from fedvalue.scenarios._build import Ask, Parts, Pool
 from fedvalue.scenarios._checks import flag, unknown
 from fedvalue.scenarios._columns import Column
 from fedvalue.scenarios._examine import Examined, examine
+from fedvalue.scenarios._fixed import FixedColumn, Preprocessing
 from fedvalue.scenarios._held_out import is_by_client
 from fedvalue.scenarios._partition import Rows
 from fedvalue.scenarios._report import DataReport
@@ -55,13 +56,18 @@ def build(
     dates: str | None = None,
     missing: Any = (),
     labels: str = "same",
+    preprocessing: Any = None,
 ) -> Pool:
     """The clients of a folder (`folder`, else the data folder).
 
     `drop` leaves columns out, `keep` uses them although they look like identifiers or free text. `decimal` ("," or
     ".") and `dates` ("day-first", "month-first") decide what cells alone do not; `missing` are further words
-    for nothing, such as -999. `labels="exact"` makes every spelling of a label a class of its own.
+    for nothing, such as -999. `labels="exact"` makes every spelling of a label a class of its own. `preprocessing` is what
+    was learnt from these or other clients before, in a file or as a scenario's details have it: nothing is learnt then.
     """
+    fixed = None if preprocessing is None else Preprocessing.read(preprocessing)
+    if fixed is not None:
+        label, task = _agreed("label", label, fixed.label), _agreed("task", task, fixed.task)
     where = folder if folder is not None else ask.data_dir
     if where is None:
         raise ScenarioError("Which folder? Give the one with a file per client: folder=…, or --data-dir.")
@@ -73,6 +79,7 @@ def build(
         _choices(keep, decimal, dates, missing),
         _exact(labels),
         ask.by_client,
+        fixed,
     )
     refused = found.report.refused
     if refused:
@@ -83,7 +90,17 @@ def build(
         raise ScenarioError(
             f"{where} has {clients} client files. Got clients={ask.clients}. Leave the number out."
         )
-    return _pool(found, flag("standardise", standardise), ask.by_client)
+    return _pool(
+        found, fixed.standardise if fixed else flag("standardise", standardise), ask.by_client, fixed
+    )
+
+
+def _agreed(what: str, given: str | None, fixed: str) -> str:
+    if given not in (None, fixed):
+        raise ScenarioError(
+            f"The preprocessing fixes {what}={fixed}. Got {given!r}. Leave it out, or say the same."
+        )
+    return fixed
 
 
 def check_folder(
@@ -102,8 +119,8 @@ def check_folder(
 ) -> DataReport:
     """What fedvalue makes of a folder: rows, columns, what was done, what is suspicious, what is refused.
 
-    Options are those of the scenario `files`, and `test` that of `load_scenario`. Whatever is wrong with the data is in the report; nothing is raised
-    but for impossible options.
+    Options are those of the scenario `files`, and `test` that of `load_scenario`. Whatever is wrong with the data is in
+    the report; nothing is raised but for impossible options.
     """
     flag("standardise", standardise)  # changes nothing that is reported
     choices = _choices(keep, decimal, dates, missing)
@@ -134,20 +151,31 @@ def _listed(given: Any) -> list[str]:
     return [str(part) for part in (given if isinstance(given, (list, tuple, set, frozenset)) else [given])]
 
 
-def _pool(found: Examined, standardise: bool, by_client: bool) -> Pool:
+def _pool(found: Examined, standardise: bool, by_client: bool, fixed: Preprocessing | None) -> Pool:
     clients, files = len(found.clients), [*found.clients, *found.tests]
     owner = np.repeat(np.arange(len(files)), [len(part) for part in found.labels.y])
     first = int(np.sum(owner < clients))  # training rows come first
     y = np.concatenate(found.labels.y)
     groups = [stem(path)[len("test-") :] if by_client else stem(path) for path in files]
     columns = [(column, np.concatenate(column.values)) for column in found.columns]
+    learnt: dict[str, Any] = {}  # complete once the rows are encoded
 
     def encode(rows: Rows, test_rows: Rows) -> tuple[NDArray[Any], NDArray[Any], int]:
         both = np.concatenate([rows, first + test_rows])
+        ways = [
+            fixed.column(column.report.name)
+            if fixed
+            else _learnt(column, values, owner, rows, both, standardise)
+            for column, values in columns
+        ]
+        report = found.report
+        learnt.update(
+            Preprocessing(report.label, report.task, found.labels.names, tuple(ways), standardise).to_plain()
+        )
         if found.images is not None:
             features = found.images[both]
         else:
-            blocks = [_encoded(column, values, owner, rows, both, standardise) for column, values in columns]
+            blocks = [_encoded(way, values[both]) for way, (_, values) in zip(ways, columns, strict=True)]
             features = np.concatenate(blocks, axis=1).astype(np.float32)
         return features[: len(rows)], features[len(rows) :], 0
 
@@ -167,25 +195,35 @@ def _pool(found: Examined, standardise: bool, by_client: bool) -> Pool:
         details={
             "sources": {path.name: sha256(path.read_bytes()) for path in files},
             **({"class_names": list(found.labels.names)} if found.labels.names else {}),
+            "preprocessing": learnt,
         },
+        target_scale=None if fixed is None else fixed.target,
         report=found.report,
     )
 
 
-def _encoded(
+def _learnt(
     column: Column, values: NDArray[np.float64], owner: Rows, rows: Rows, both: Rows, standardise: bool
-) -> NDArray[np.float64]:
-    """The features of a column: categories one-hot, numbers on the clients' common scale, missing ones marked."""
-    wanted = values[both]
+) -> FixedColumn:
+    """What the clients' rows in use say about a column: their common scale, and the usual number."""
+    report = column.report
     if column.levels:
-        return np.asarray(wanted[:, None] == np.arange(len(column.levels)), np.float64)
+        return FixedColumn(report.name, "category", column.levels)
     parts = [values[rows[owner[rows] == client]] for client in np.unique(owner[rows])]
     parts = [part[~np.isnan(part)] for part in parts]
     test = values[both[len(rows) :]]
     scale = common_scale(parts, test[~np.isnan(test)]) if standardise else Scale()
-    absent = np.isnan(wanted)
     # A median of medians: no client can move what others get for their missing cells.
-    usual = np.median([np.median(part) for part in parts if len(part)]) if any(map(len, parts)) else 0.0
-    numbers = (np.where(absent, usual, wanted) - scale.centre) / scale.spread
-    marked = [absent.astype(np.float64)] if column.report.features > 1 else []
-    return np.stack([numbers, *marked], axis=1)
+    usual = (
+        float(np.median([np.median(part) for part in parts if len(part)])) if any(map(len, parts)) else 0.0
+    )
+    return FixedColumn(report.name, report.kind, (), report.features > 1, scale.centre, scale.spread, usual)
+
+
+def _encoded(way: FixedColumn, wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The features of a column: categories one-hot, numbers on the common scale, missing ones marked."""
+    if way.kind == "category":
+        return np.asarray(wanted[:, None] == np.arange(len(way.levels)), np.float64)
+    absent = np.isnan(wanted)
+    numbers = way.scale.scaled(np.where(absent, way.usual, wanted))
+    return np.stack([numbers, *([absent.astype(np.float64)] if way.marked else [])], axis=1)

@@ -13,7 +13,7 @@ from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.store._protocol import agree
 from fedvalue.store._rows import UNSIGNED, checksum
 from fedvalue.store._schema import ADDED as TABLE
-from fedvalue.store._schema import is_signed
+from fedvalue.store._schema import checksum_column
 
 __all__ = [
     "TABLE",
@@ -110,8 +110,7 @@ def read(
 
 def columns(db: sqlite3.Connection, schema: str = "main") -> str:
     """What to select: stores of earlier releases have no checksums."""
-    signed = "checksum" if is_signed(db, schema) else f"'{UNSIGNED}'"
-    return ", ".join((*AddedMetric._fields, signed))
+    return ", ".join((*AddedMetric._fields, checksum_column(db, schema)))
 
 
 def _checked(row: Sequence[Any]) -> AddedMetric:

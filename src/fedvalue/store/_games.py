@@ -8,7 +8,7 @@ from typing import Any
 
 from fedvalue.store._rows import as_object, checksum
 
-__all__ = ["description_of", "signed"]
+__all__ = ["description_of", "signed", "signed_text"]
 
 _CHECKSUM = "checksum"
 _MOST_CLIENTS = 1_000_000
@@ -20,8 +20,19 @@ def signed(game_id: str, n: int, description: Mapping[str, Any]) -> str:
     return json.dumps({**json.loads(text), _CHECKSUM: checksum([game_id, n, text])}, sort_keys=True)
 
 
-def description_of(game_id: str, n: object, text: str) -> dict[str, Any]:
-    """The description in an entry; a damaged or altered one is a ValueError. Those of earlier releases are not signed.
+def signed_text(game_id: str, n: int, text: str) -> str:
+    """The text of an entry with a checksum: as it is, if it has one or cannot be read."""
+    try:
+        description = as_object(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if _CHECKSUM in description else signed(game_id, n, description)
+
+
+def description_of(game_id: str, n: object, text: str, unsigned: bool = False) -> dict[str, Any]:
+    """The description in an entry; a damaged or altered one is a ValueError.
+
+    Those of stores of earlier formats may be `unsigned`.
 
     >>> description_of("g", 2, signed("g", 2, {"names": ["a", "b"]}))
     {'names': ['a', 'b']}
@@ -33,6 +44,8 @@ def description_of(game_id: str, n: object, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{game_id}: its description cannot be read") from error
     given = description.pop(_CHECKSUM, None)
-    if given not in (None, checksum([game_id, n, json.dumps(description, sort_keys=True)])):
+    if given is None and unsigned:
+        return description
+    if given != checksum([game_id, n, json.dumps(description, sort_keys=True)]):
         raise ValueError(f"{game_id}: its entry was altered after it was stored: its checksum does not fit")
     return description

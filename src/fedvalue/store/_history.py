@@ -23,6 +23,8 @@ class History:
 
     In the same order, `prints` hold all metrics, which tell models apart, and `seeds` the numbers of replicates or seeds.
     `seconds` is what all trainings took together, `computed_by` on what, `first` and `last` when they were stored.
+    `measured` are the metrics that all trainings have, whose names and numbers the prints then are; `untrained` is all
+    that is known of ∅, by whatever rule, and `without_data` are the other coalitions in which nobody has any.
     """
 
     utilities: Mapping[int, Sequence[float]]
@@ -32,6 +34,21 @@ class History:
     first: str
     last: str
     seeds: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    measured: tuple[str, ...] = ()
+    untrained: Mapping[str, float] = field(default_factory=dict)
+    without_data: frozenset[int] = frozenset()
+
+    def numbers(self, metric: str) -> dict[int, dict[int, float]]:
+        """Another metric of every training, by coalition and by the number of replicate or seed."""
+        if metric not in self.measured:
+            raise InputError(
+                f"Not all trainings have the metric {metric!r}. They have: {', '.join(self.measured)}."
+            )
+        found: dict[int, dict[int, float]] = {}
+        for mask, prints in self.prints.items():
+            numbers = [dict(pairs)[metric] for pairs in prints]  # type: ignore[call-overload]
+            found[mask] = dict(zip(self.seeds[mask], numbers, strict=True))
+        return found
 
 
 def read_history(store: UtilityStore, values: Values) -> History:
@@ -74,7 +91,7 @@ def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
     seeds = dict[int, list[int]]()
     # A metric that only some trainings have says nothing about how two of them differ.
     shared = sorted(set.intersection(*(set(row["metrics"]) for row in rows)))
-    used = []
+    used, without_data = [], set[int]()
     untrained = {row["replicate"]: of_model(row["metrics"]) for row in rows if int(row["mask"], 16) == 0}
     for row in rows:
         mask, metrics = _among(int(row["mask"], 16), values.clients), row["metrics"]
@@ -86,6 +103,7 @@ def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
             ):
                 # Nobody in this coalition has data. The store may know v(∅) by other rules; the values count from theirs.
                 utility = utility if values.utility_of_none is None else values.utility_of_none
+                without_data |= {mask} - {0}
             utilities.setdefault(mask, []).append(utility)
             prints[mask] = (*prints.get(mask, ()), tuple((name, metrics[name]) for name in shared))
             seeds.setdefault(mask, []).append(row["replicate"])
@@ -97,7 +115,21 @@ def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
     created = [row["created"] for row in used]
     seconds = sum(float(row["seconds"]) for row in used)
     named = tuple(text for text in computed_by if text)
-    return History(utilities, prints, seconds, named, min(created), max(created), seeds)
+    untrained_metrics: Mapping[str, float] = next(
+        (row["metrics"] for row in rows if int(row["mask"], 16) == 0), {}
+    )
+    times = min(created), max(created)
+    return History(
+        utilities,
+        prints,
+        seconds,
+        named,
+        *times,
+        seeds,
+        tuple(shared),
+        untrained_metrics,
+        frozenset(without_data),
+    )
 
 
 def _among(mask: int, clients: Sequence[int] | None) -> int | None:

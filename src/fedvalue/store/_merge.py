@@ -11,6 +11,7 @@ from fedvalue.store import _added, _told
 from fedvalue.store._added import TABLE, AddedMetric
 from fedvalue.store._rows import COLUMNS, UNSIGNED, as_object
 from fedvalue.store._schema import is_signed
+from fedvalue.store._taken import chain_what_came, sign_what_came
 
 __all__ = ["MergeReport", "merge_attached"]
 
@@ -74,6 +75,8 @@ def merge_attached(db: sqlite3.Connection, now: str) -> MergeReport:
     db.execute("INSERT OR IGNORE INTO main.games SELECT * FROM other.games")
     columns = ", ".join((*COLUMNS, "checksum" if is_signed(db, "other") else f"'{UNSIGNED}'"))
     added = db.execute(f"INSERT OR IGNORE INTO main.outcomes SELECT {columns} FROM other.outcomes")
+    sign_what_came(db)
+    chain_what_came(db)
     return MergeReport(added.rowcount, present, tuple(conflicts), extended)
 
 

@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from fedvalue.coalitions import Trial
 from fedvalue.outcome import Outcome
+from fedvalue.store._chain import Head
 
-__all__ = ["Claiming", "Registering", "Store", "agree", "register"]
+__all__ = ["Chained", "Claiming", "Registering", "Store", "Surveyed", "agree", "register"]
 
 _SAME = {"rel_tol": 1e-6, "abs_tol": 1e-9}  # deterministic trainings; another library may round otherwise
 
@@ -40,6 +42,13 @@ class Registering(Protocol):
 
 
 @runtime_checkable
+class Chained(Protocol):
+    """A store whose rows are chained by hashes. Values write the head of the chain down; without, they do not."""
+
+    def head(self, game_id: str) -> Head: ...
+
+
+@runtime_checkable
 class Claiming(Protocol):
     """A store through which several processes share the work. A run does without: then each does what it asks for.
 
@@ -62,10 +71,26 @@ class Claiming(Protocol):
         ...
 
 
-def register(store: Store, game_id: str, n: int, names: Sequence[str]) -> None:
-    """Makes a game known to a store that wants to know."""
+@runtime_checkable
+class Surveyed(Protocol):
+    """A store that tells which games it knows, and which trials of each. A run does without: then games share nothing."""
+
+    def descriptions(self) -> Mapping[str, Mapping[str, Any]]:
+        """What was said of every game when it was registered, oldest first."""
+        ...
+
+    def trials(self, game_id: str) -> set[Trial]:
+        """Every coalition of a game that is there, with its replicate or seed."""
+        ...
+
+
+def register(
+    store: Store, game_id: str, n: int, names: Sequence[str], members: Mapping[str, Any] | None = None
+) -> None:
+    """Makes a game known to a store that wants to know, and whose data it is played with."""
     if isinstance(store, Registering):
-        store.register(game_id, n, {"names": list(names)})
+        of_members = {} if members is None else {"members": dict(members)}
+        store.register(game_id, n, {"names": list(names), **of_members})
 
 
 def agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:

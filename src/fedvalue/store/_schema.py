@@ -10,11 +10,14 @@ from fedvalue.store._rows import COLUMNS, UNSIGNED
 
 __all__ = [
     "ADDED",
+    "CHAIN",
     "CLAIMS",
     "OLDEST",
     "PER_ROW",
     "VERSION",
+    "checksum_column",
     "create",
+    "is_chained",
     "is_in_use",
     "is_signed",
     "mark_in_use",
@@ -23,15 +26,24 @@ __all__ = [
     "version_of",
 ]
 
-OLDEST, VERSION = 1, 3  # 2: a checksum in every row, and claims; 3: what test rows said
-_SIGNED = 2
+OLDEST, VERSION = (
+    1,
+    4,
+)  # 2: checksums of rows, and claims; 3: what test rows said; 4: chains, nothing without checksum
+_SIGNED, _CHAINED = 2, 4
 _IN_USE = 1 << 16  # beside the version, in the header: there is a log with more than the file holds
-ADDED, CLAIMS, PER_ROW = "added_metrics", "claims", "per_row"
+ADDED, CHAIN, CLAIMS, PER_ROW = "added_metrics", "chain", "claims", "per_row"
 
 _CLAIMS = f"""
 CREATE TABLE IF NOT EXISTS {CLAIMS} (
     game_id TEXT NOT NULL, replicate INTEGER NOT NULL, mask TEXT NOT NULL, owner TEXT NOT NULL, until REAL NOT NULL,
     PRIMARY KEY (game_id, replicate, mask)
+) WITHOUT ROWID
+"""
+_CHAIN = f"""
+CREATE TABLE IF NOT EXISTS {CHAIN} (
+    game_id TEXT NOT NULL, place INTEGER NOT NULL, kind TEXT NOT NULL, replicate INTEGER NOT NULL, mask TEXT NOT NULL,
+    names TEXT NOT NULL, digest TEXT NOT NULL, link TEXT NOT NULL, PRIMARY KEY (game_id, place)
 ) WITHOUT ROWID
 """
 _CREATE = f"""
@@ -48,12 +60,14 @@ CREATE TABLE IF NOT EXISTS outcomes (
     PRIMARY KEY (game_id, mask, replicate)
 ) WITHOUT ROWID;
 {_CLAIMS};
+{_CHAIN};
 COMMIT;
 """
 _EXPECTED = {
     "games": ("game_id", "n", "description", "created"),
     "outcomes": (*COLUMNS, "checksum"),
     ADDED: ("game_id", "replicate", "mask", "name", "value", "created", "checksum"),
+    CHAIN: ("game_id", "place", "kind", "replicate", "mask", "names", "digest", "link"),
     CLAIMS: ("game_id", "replicate", "mask", "owner", "until"),
     PER_ROW: ("game_id", "replicate", "mask", "name", "kind", "length", "data", "rows", "checksum"),
 }
@@ -70,14 +84,26 @@ def is_signed(db: sqlite3.Connection, schema: str = "main") -> bool:
     return version_of(db, schema) >= _SIGNED
 
 
+def checksum_column(db: sqlite3.Connection, schema: str = "main") -> str:
+    """What to select as the checksum of a row. The word for none says so in stores of earlier formats alone."""
+    if is_chained(db, schema):
+        return f"nullif(checksum, '{UNSIGNED}')"
+    return "checksum" if is_signed(db, schema) else f"'{UNSIGNED}'"
+
+
+def is_chained(db: sqlite3.Connection, schema: str = "main") -> bool:
+    """Whether rows are in chains and have checksums without exception: in stores of earlier formats they may not."""
+    return version_of(db, schema) >= _CHAINED
+
+
 def is_in_use(db: sqlite3.Connection) -> bool:
     """Whether the file says that there is a log with more than it holds."""
     return bool(_user_version(db, "main") & _IN_USE)
 
 
 def mark_in_use(db: sqlite3.Connection, in_use: bool) -> None:
-    """Says so in the file, or no longer."""
-    db.execute(f"PRAGMA main.user_version = {VERSION | (_IN_USE if in_use else 0)}")
+    """Says so in the file, or no longer. Its format stays what it is."""
+    db.execute(f"PRAGMA main.user_version = {version_of(db) | (_IN_USE if in_use else 0)}")
 
 
 def create(db: sqlite3.Connection) -> None:
@@ -86,25 +112,28 @@ def create(db: sqlite3.Connection) -> None:
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Brings an older store up to date, within the caller's transaction. Its rows stay as they are, without checksums."""
+    """Brings the tables of an older store up to date, within the caller's transaction; `take_over` does its rows."""
     for table in () if is_signed(db) else ("outcomes", ADDED):
         if _columns(db, table):
             db.execute(f"ALTER TABLE {table} ADD COLUMN checksum TEXT NOT NULL DEFAULT '{UNSIGNED}'")
     db.execute(_CLAIMS)
+    db.execute(_CHAIN)
     db.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def schema_problems(db: sqlite3.Connection) -> Iterator[str]:
     """What no store has: views, triggers, indexes, tables with other columns."""
-    old = not is_signed(db)
+    old, chained = not is_signed(db), is_chained(db)
     kinds = dict(db.execute("SELECT name, type FROM main.sqlite_master"))
     for name, kind in kinds.items():
         if kind != "table" or (name in _EXPECTED and _is_virtual(db, name)):
             yield f"it has {'an' if kind == 'index' else 'a'} {kind} {name!r}, which no store has"
+    if not chained and CHAIN in kinds:
+        yield f"it says that it has format {version_of(db)}, and has a chain, which came later"
     for table, columns in _EXPECTED.items():
         expected = columns[:-1] if old and columns[-1] == "checksum" else columns
         if table not in kinds:
-            if table in _ALWAYS:
+            if table in _ALWAYS or (table == CHAIN and chained):
                 yield f"its table {table!r} is missing"
         elif kinds[table] == "table" and _columns(db, table) != expected:
             yield f"its table {table!r} has other columns than those of a store"

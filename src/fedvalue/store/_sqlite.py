@@ -18,9 +18,11 @@ from types import TracebackType
 from typing import Any
 
 from fedvalue._checks import as_path
+from fedvalue.coalitions import Trial
 from fedvalue.errors import FedvalueError, InputError, StoreError
 from fedvalue.outcome import Outcome
-from fedvalue.store import _added, _claims, _told
+from fedvalue.store import _added, _chain, _claims, _told
+from fedvalue.store._chain import Addition, Entry, Head, additions
 from fedvalue.store._closing import close_file, lacks_log
 from fedvalue.store._file import LOCK_SECONDS, enter_log_mode, log_of, open_file
 from fedvalue.store._games import description_of, signed
@@ -31,12 +33,13 @@ from fedvalue.store._schema import (
     OLDEST,
     VERSION,
     create,
+    is_chained,
     is_in_use,
     mark_in_use,
     schema_problems,
-    upgrade,
     version_of,
 )
+from fedvalue.store._taken import bring_up_to_date
 from fedvalue.store._verify import problems, row_columns
 
 __all__ = ["StoredGame", "UtilityStore"]
@@ -122,16 +125,21 @@ class UtilityStore:
         given = dict(description or {})
         row = (game_id, n, signed(game_id, n, given), _now())
         with self._explained("write"), self._writing():
-            self._db.execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?)", row)
+            new = self._db.execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?)", row).rowcount > 0
             query = "SELECT game_id, n, description FROM games WHERE game_id=?"
-            described = description_of(*self._db.execute(query, (game_id,)).fetchone())
+            described = self._description(*self._db.execute(query, (game_id,)).fetchone())
             known = described.get("names")
             names = [str(name) for name in given.get("names") or ()]
             refusal = other_names(game_id, n, known, names)
             if refusal is not None:
                 raise refusal
             if known in (None, default_names(n)) and names not in ([], known):
-                self._describe(game_id, n, {**described, "names": names})
+                described = {**described, "names": names}
+                self._describe(game_id, n, described)
+            elif new:
+                self._chain_entry(game_id)
+            if "members" in given and "members" not in described:  # the entry is of an earlier release
+                self._describe(game_id, n, {**described, "members": given["members"]})
 
     def rename(self, game: str, names: Sequence[str]) -> StoredGame:
         """Gives the clients of a game other names, in the same order; the outcomes stay as they are."""
@@ -146,6 +154,14 @@ class UtilityStore:
     def _describe(self, game_id: str, n: int, description: Mapping[str, Any]) -> None:
         text = signed(game_id, n, description)
         self._db.execute("UPDATE games SET description=? WHERE game_id=?", (text, game_id))
+        self._chain_entry(game_id)
+
+    def _chain_entry(self, game_id: str) -> None:
+        entry = self._db.execute("SELECT * FROM games WHERE game_id=?", (game_id,)).fetchall()
+        _chain.append(self._db, game_id, [Addition(_chain.GAME, 0, "", (), entry)])
+
+    def _description(self, game_id: str, n: int, text: str) -> dict[str, Any]:
+        return description_of(game_id, n, text, unsigned=not is_chained(self._db))
 
     def read(
         self, game_id: str, masks: Sequence[int] | None = None, replicate: int = 0
@@ -171,16 +187,30 @@ class UtilityStore:
         rows = [row_of(game_id, mask, replicate, outcome, now) for mask, outcome in given]
         with self._explained("write"):
             with self._writing():
+                there = self._present(game_id, given, replicate)
                 inserted = self._db.executemany(
                     "INSERT OR IGNORE INTO outcomes VALUES (?,?,?,?,?,?,?,?,?)", rows
                 )
                 stored = self._known(game_id, given, replicate) if inserted.rowcount < len(rows) else {}
-                _added.insert(self._db, _added.further(game_id, given, stored, replicate, now))
-                _told.insert(self._db, game_id, given, stored, replicate)
+                added = _added.further(game_id, given, stored, replicate, now)
+                _added.insert(self._db, added)
+                told = _told.insert(self._db, game_id, given, stored, replicate)
+                fresh = [row[:-1] for row in rows if row[1] not in there]
+                _chain.append(self._db, game_id, additions(fresh, told, added))
                 _claims.finish(self._db, game_id, [f"{mask:x}" for mask, _ in given], replicate)
             if time.monotonic() - self._copied >= _CHECKPOINT_SECONDS:
                 self._db.execute("PRAGMA main.wal_checkpoint(PASSIVE)")
                 self._copied = time.monotonic()
+
+    def head(self, game_id: str) -> Head:
+        """Where the chain of a game's rows ends now. Signed, it says what the store held at this moment."""
+        with self._explained("read"):
+            return _chain.head(self._db, game_id)
+
+    def entries(self, game_id: str, since: int = 0) -> list[Entry]:
+        """The chain of a game from one place on: what was added, in which order."""
+        with self._explained("read"):
+            return list(_chain.entries(self._db, game_id, since))
 
     def claim(
         self, game_id: str, masks: Sequence[int], replicate: int, owner: str, seconds: float
@@ -208,7 +238,7 @@ class UtilityStore:
         with self._explained("read"):
             found = []
             for id_, n, coalitions, outcomes, created, text in self._db.execute(query):
-                description = description_of(id_, n, text)
+                description = self._description(id_, n, text)
                 found.append(StoredGame(id_, n, coalitions, outcomes, created, description))
             return found
 
@@ -224,6 +254,18 @@ class UtilityStore:
             f"Expected the beginning of exactly one game id in {self.path}. Got {prefix!r}, which fits "
             f"{len(matching)}. Games there: {known}."
         )
+
+    def descriptions(self) -> dict[str, Mapping[str, Any]]:
+        """What was said of every game when it was registered, oldest first."""
+        query = "SELECT game_id, n, description FROM games ORDER BY created, game_id"
+        with self._explained("read"):
+            return {entry[0]: self._description(*entry) for entry in self._db.execute(query)}
+
+    def trials(self, game_id: str) -> set[Trial]:
+        """Every coalition of a game that is there, with its replicate or seed."""
+        query = "SELECT mask, replicate FROM outcomes WHERE game_id=?"
+        with self._explained("read"):
+            return {(int(mask, 16), replicate) for mask, replicate in self._db.execute(query, (game_id,))}
 
     def rows(self, game_id: str) -> Iterator[dict[str, Any]]:
         """Every stored row of a game as plain data, provenance included."""
@@ -290,6 +332,16 @@ class UtilityStore:
                 raise ValueError(f"{game_id} / {mask:x} / {replicate}: it is there and cannot be found")
         return stored
 
+    def _present(self, game_id: str, given: Sequence[tuple[int, Outcome]], replicate: int) -> set[str]:
+        """Which of these coalitions have an outcome."""
+        found: set[str] = set()
+        for start in range(0, len(given), _KEYS_PER_QUERY):
+            keys = [f"{mask:x}" for mask, _ in given[start : start + _KEYS_PER_QUERY]]
+            query = "SELECT mask FROM outcomes WHERE game_id=? AND replicate=? AND mask IN "
+            some = f"({','.join('?' * len(keys))})"
+            found |= {mask for (mask,) in self._db.execute(query + some, (game_id, replicate, *keys))}
+        return found
+
     def _prepare(self, had_log: bool) -> None:
         version = version_of(self._db)
         if version not in (0, *range(OLDEST, VERSION + 1)):
@@ -316,7 +368,7 @@ class UtilityStore:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             if version_of(self._db) < VERSION:
-                upgrade(self._db)
+                bring_up_to_date(self._db)
             if lasting and not is_in_use(self._db):
                 mark_in_use(self._db, True)
             yield

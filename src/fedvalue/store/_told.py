@@ -32,12 +32,13 @@ def insert(
     given: Iterable[tuple[int, Outcome]],
     stored: Mapping[int, Outcome],
     replicate: int,
-) -> None:
-    """Adds what test rows said about these models; what is there stays.
+) -> list[tuple[Any, ...]]:
+    """Adds what test rows said about these models, and gives the rows that are new; what is there stays.
 
     Of outcomes that were stored before only those whose metrics agree: others are of another model.
     """
-    signed = []
+    there = {(mask, name) for mask, known in stored.items() for name in known.rows}
+    new: dict[tuple[int, str], tuple[Any, ...]] = {}
     for mask, outcome in given:
         if mask in stored and not agree(stored[mask].metrics, outcome.metrics):
             continue
@@ -45,11 +46,13 @@ def insert(
             wrong = row.problem() if name in outcome.metrics else "there is no metric of that name"
             if wrong:
                 raise StoreError(f"The metric {name} of coalition {mask:x} cannot be stored: {wrong}.")
-            columns = (game_id, replicate, f"{mask:x}", name, *row)
-            signed.append((*columns, _checksum(columns)))
-    if signed:
+            if (mask, name) not in there:
+                new.setdefault((mask, name), (game_id, replicate, f"{mask:x}", name, *row))
+    if new:
         _make_table(db)
+        signed = [(*columns, _checksum(columns)) for columns in new.values()]
         db.executemany(f"INSERT OR IGNORE INTO main.{TABLE} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", signed)
+    return list(new.values())
 
 
 def read(

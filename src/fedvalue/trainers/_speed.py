@@ -30,17 +30,22 @@ def seconds_per_pass(
     most = min(_MOST, session.rows, sum(mask.bit_count() for mask in masks))
     abreast, rows = _GROWTH, training.batch
     epochs = training.epochs if isinstance(learner, Ruled) else 1  # some models know none
+    asked = _asked(scenario, masks)
+    part, few = scenario.thinned(rows), _few(asked, abreast)
     while True:
-        part, few = scenario.thinned(rows), _few(scenario, masks, abreast)
         one, two = _rules(training, epochs, 1), _rules(training, epochs, 2)
         first = _train(part, learner, one, few, device)
         both = _train(part, learner, two, few, device)
         if both > _LONG_ENOUGH or (abreast >= most and rows >= largest and epochs >= training.epochs):
             break
         if abreast < most:
-            abreast = min(most, abreast * _GROWTH)
+            fewer = few
+            while few == fewer and abreast < most:  # one coalition of many clients is more than a few abreast
+                abreast = min(most, abreast * _GROWTH)
+                few = _few(asked, abreast)
         elif rows < largest:
             rows *= _GROWTH
+            part = scenario.thinned(rows)
         else:
             epochs = min(training.epochs, epochs * _GROWTH)
     # The second round alone: the first, with one training per client, and the beginning are done only once.
@@ -64,12 +69,16 @@ def _rules(training: Training, epochs: int, rounds: int) -> Training:
     return replace(training, rounds=rounds, epochs=epochs)
 
 
-def _few(scenario: Scenario, masks: Sequence[int], abreast: int) -> list[int]:
-    """Coalitions of all sizes that were asked for, with about so many local trainings in a round."""
+def _asked(scenario: Scenario, masks: Sequence[int]) -> list[int]:
+    """The distinct coalitions that were asked for, by size; the grand coalition where there are none."""
     everyone = (1 << scenario.n) - 1
     distinct = set(canonical_masks(scenario, masks).values()) - {0}
     distinct = distinct or set(canonical_masks(scenario, [everyone]).values())
-    asked = sorted(distinct, key=lambda mask: (mask.bit_count(), mask))
+    return sorted(distinct, key=lambda mask: (mask.bit_count(), mask))
+
+
+def _few(asked: Sequence[int], abreast: int) -> list[int]:
+    """Coalitions of all sizes among them, with about so many local trainings in a round."""
     mean = sum(mask.bit_count() for mask in asked) / len(asked)
     wanted = max(1, min(len(asked), int(abreast / mean)))
     places = np.linspace(0, len(asked) - 1, wanted).round().astype(int).tolist()

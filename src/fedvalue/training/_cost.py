@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from fedvalue.coalitions import Trial, by_seed, members
+import numpy as np
+
+from fedvalue.coalitions import Trial, by_seed, members, membership
 from fedvalue.scenarios import Scenario
 from fedvalue.training._fedavg import canonical_masks
 from fedvalue.training._rules import Training
@@ -50,15 +52,14 @@ def work_of(scenario: Scenario, training: Training, masks: Iterable[int]) -> Wor
     """What training these coalitions takes."""
     asked = list(masks)
     distinct = set(canonical_masks(scenario, asked).values())
-    coalitions = [members(mask) for mask in distinct if mask]
-    clients = {i for coalition in coalitions for i in coalition}
-    sizes = [len(data) for data in scenario.clients]
+    often = membership([mask for mask in distinct if mask], scenario.n).sum(0)
+    sizes = np.array([len(data) for data in scenario.clients])
     return _work(
         scenario,
         training,
-        (len(asked), len(coalitions), len(distinct)),
-        (len(clients), sum(sizes[i] for i in clients)),
-        (sum(map(len, coalitions)), float(sum(sizes[i] for coalition in coalitions for i in coalition))),
+        (len(asked), len(distinct - {0}), len(distinct)),
+        (int((often > 0).sum()), int(sizes[often > 0].sum())),
+        (int(often.sum()), float(often @ sizes)),
     )
 
 

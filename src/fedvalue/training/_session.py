@@ -21,6 +21,7 @@ __all__ = [
     "Reseeding",
     "Ruled",
     "Seedless",
+    "Separable",
     "Session",
     "Stack",
     "StartingLearner",
@@ -162,6 +163,20 @@ class Ruled(Protocol):
     """A learner to which only some rules of training apply: those named, and the seed."""
 
     rules: tuple[str, ...]
+
+
+@runtime_checkable
+class Separable(Protocol):
+    """A learner whose models know nothing of clients outside their coalition, but for what it names.
+
+    A training then depends on the data of the members in their order, on what identifies the game without its clients,
+    and on `beyond`. Nothing else: not on names, nor on the numbers of clients. Games with other members can then share
+    outcomes.
+    """
+
+    def beyond(self, scenario: Scenario, training: Training) -> Mapping[str, Any] | None:
+        """What a training takes from all clients, members or not, as plain data; None: that cannot be told."""
+        ...
 
 
 @runtime_checkable

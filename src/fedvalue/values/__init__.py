@@ -2,7 +2,17 @@
 
 from fedvalue.values._benefits import Benefits
 from fedvalue.values._disclosure import Disclosed, Disclosure
-from fedvalue.values._parts import Cost, Estimate
+from fedvalue.values._parts import Chain, Cost, Estimate
 from fedvalue.values._values import PARTS, Values, benefits_in
 
-__all__ = ["PARTS", "Benefits", "Cost", "Disclosed", "Disclosure", "Estimate", "Values", "benefits_in"]
+__all__ = [
+    "PARTS",
+    "Benefits",
+    "Chain",
+    "Cost",
+    "Disclosed",
+    "Disclosure",
+    "Estimate",
+    "Values",
+    "benefits_in",
+]

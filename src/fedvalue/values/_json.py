@@ -13,7 +13,7 @@ from fedvalue.errors import InputError
 from fedvalue.values._benefits import Benefits
 from fedvalue.values._covariance import correlations_of, covariance_of, deviations
 from fedvalue.values._disclosure import Disclosure
-from fedvalue.values._parts import Cost
+from fedvalue.values._parts import Chain, Cost
 from fedvalue.yardsticks import Baseline, Empty
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _KINDS: dict[str, Any] = {
     "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
     "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType), "most_seeds": (int, NoneType),
     "benefits": (Mapping, NoneType), "disclosure": (Mapping, NoneType),
+    "chain": (Mapping, NoneType), "agreement": str,
 }  # fmt: skip
 
 
@@ -74,6 +75,8 @@ def to_dict(values: Values) -> dict[str, Any]:
     plain |= {"random": True} if values.random else {}
     plain |= {} if values.test_rows is None else {"test_rows": values.test_rows}
     plain |= {} if values.most_seeds is None else {"most_seeds": values.most_seeds}
+    plain |= {} if values.chain is None else {"chain": asdict(values.chain)}
+    plain |= {"agreement": values.agreement} if values.agreement else {}
     if values.parts:
         plain["parts"] = {
             name: {"stderr": deviations(part).tolist(), "correlation": correlations_of(part)}
@@ -95,7 +98,7 @@ def values_from(data: Any, build: Callable[[dict[str, Any]], T]) -> T:
             f"Expected values in the format {_FORMAT!r}. Got {came!r}. "
             "Run the same command again with this version; with its store, nothing is trained again."
         )
-    if not is_sealed(data):
+    if CHECKSUM in data and not is_sealed(data):  # values that were never in a file have none
         raise InputError(
             "These values are not as fedvalue wrote them: their content does not match its checksum. Run the same "
             "command again; with its store, nothing is trained again."
@@ -136,6 +139,7 @@ def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
         ("baseline", Baseline),
         ("benefits", Benefits),
         ("disclosure", Disclosure),
+        ("chain", Chain),
     ):
         typed |= {} if data.get(name) is None else {name: kind.from_dict(data[name])}
     if data.get("parts") is not None:

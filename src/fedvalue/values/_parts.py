@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cost", "Estimate"]
+__all__ = ["Chain", "Cost", "Estimate"]
 
 
 @dataclass(frozen=True)
@@ -61,3 +61,25 @@ class Cost:
     reused: int = 0
     exact_trainings: int | None = None
     exact_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Which rows of a store's chain values rest on: how many there were when the run began and when it ended.
+
+    The links are the hashes of the last row of each: with them, nobody can exchange an earlier row unnoticed.
+    """
+
+    rows_before: int
+    link_before: str
+    rows: int
+    link: str
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Chain:
+        """From plain data, checked."""
+        found = cls(**data)
+        numbers, links = (found.rows_before, found.rows), (found.link_before, found.link)
+        if any(type(n) is not int or n < 0 for n in numbers) or not all(isinstance(x, str) for x in links):
+            raise ValueError(f"chain is {dict(data)!r}")
+        return found

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedvalue._checks import as_array, between, checked_init, expect, whole
+from fedvalue._checks import as_array, as_path, between, checked_init, expect, whole
+from fedvalue._files import sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
@@ -18,7 +21,7 @@ from fedvalue.values._benefits import Benefits
 from fedvalue.values._covariance import deviations
 from fedvalue.values._disclosure import Disclosure
 from fedvalue.values._json import to_dict, values_from
-from fedvalue.values._parts import Cost
+from fedvalue.values._parts import Chain, Cost
 from fedvalue.values._shown import frame, table, text
 from fedvalue.yardsticks import Baseline, Empty
 
@@ -57,6 +60,8 @@ class Values:
 
     Where the test rows are the clients' own, `benefits` has the values on the rows of each by itself.
     `disclosure` is what left each client of a federation.
+    `chain` says which rows of the store they rest on, and `agreement` is the hash of the agreement that the run was
+    made under, if there was one.
 
     >>> v = Values(mean=[3.0, 1.0], names=("a", "b"), method="exact", evaluations=4)
     >>> v.share.tolist()
@@ -100,6 +105,8 @@ class Values:
     most_seeds: int | None = None
     benefits: Benefits | None = None
     disclosure: Disclosure | None = None
+    chain: Chain | None = None
+    agreement: str = ""
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
@@ -315,6 +322,12 @@ class Values:
         A covariance is written as correlations below the diagonal, row by row, to six decimals.
         """
         return to_dict(self)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Writes the values to a file that the commands read, with a checksum."""
+        file = as_path("The path of values", path)
+        write_json(file, sealed(self.to_dict()))
+        return file
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Values:

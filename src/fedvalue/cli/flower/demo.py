@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedvalue._files import sealed
 from fedvalue.cli._console import say
 from fedvalue.cli._options import JsonTarget, QuietOption
 from fedvalue.cli._tables import print_table
@@ -53,7 +54,7 @@ def demo(
     }
     scenario = load_scenario("digits", clients=clients, seed=seed)
     values = run_demo(scenario, settings, keep, tell)
-    write_result(values.to_dict(), json)
+    write_result(sealed(values.to_dict()), json)
     if json != "-":
         print_table(values.table())
     tell(

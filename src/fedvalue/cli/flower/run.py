@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fedvalue._files import sealed
 from fedvalue.cli._options import JsonTarget, QuietOption
 from fedvalue.cli._pairs import app_settings
 from fedvalue.cli._tables import print_table
@@ -37,6 +38,6 @@ def run(
             sys.stderr.write(text)
 
     values = run_deployment(folder, app_settings(settings or []), tell)
-    write_result(values.to_dict(), json)
+    write_result(sealed(values.to_dict()), json)
     if json != "-":
         print_table(values.table())

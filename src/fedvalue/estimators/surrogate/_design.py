@@ -38,6 +38,9 @@ Array = NDArray[np.float64]
 
 _RESTARTS = 200  # per client, of the search for orthogonal splits
 _SINGLE_FROM = 10  # clients; measured, see docs/surrogate.md
+_ROUNDING = (
+    1e-7  # what differs by less is as good: of equally good choices the first is taken, on every machine
+)
 _TRIES = 60  # random splits among which the most orthogonal one is taken; fewer for many clients
 
 
@@ -103,13 +106,14 @@ def _orthogonal_splits(
 ) -> list[int]:
     """Up to `count` splits, as S and N∖S, by which the effects of single clients can be told apart well."""
     seen = set(taken)
-    best: tuple[float, list[int]] = (math.inf, [])
+    least, best = math.inf, list[int]()
     for _ in range(max(1, _RESTARTS // n) if count > 0 else 0):
         splits, contrasts = _spread_out(n, size, count, rng, seen)
         # A-optimality: the sum of the variances of the clients' effects, each with a prior of its own.
         variance = np.linalg.inv(contrasts.T @ contrasts + np.eye(n)).trace() if n <= _RESTARTS else 0.0
-        best = min(best, (float(variance), splits), key=lambda found: found[0])
-    return [part for mask in best[1] for part in (mask, complement(mask, n))]
+        if variance < least * (1 - _ROUNDING):
+            least, best = float(variance), splits
+    return [part for mask in best for part in (mask, complement(mask, n))]
 
 
 def _evenly(splits: Sequence[int], n: int) -> list[int]:
@@ -129,12 +133,14 @@ def _spread_out(
     """Splits one by one, each the random one whose ±1 contrast is most orthogonal to those before."""
     seen = set(taken)
     tries = _TRIES if n <= 60 else 12
-    contrasts = np.zeros((count, n))
+    contrasts = np.zeros(
+        (count, n), np.float32
+    )  # whole numbers of at most n: exact, and half the memory to read
     splits: list[int] = []
     for done in range(count):
-        signs = np.full((tries, n), -1.0)
-        np.put_along_axis(signs, np.argsort(rng.random((tries, n)), axis=1)[:, :size], 1.0, axis=1)
-        overlap = ((contrasts[:done] @ signs.T) ** 2).sum(0)
+        signs = np.full((tries, n), -1, np.float32)
+        np.put_along_axis(signs, np.argsort(rng.random((tries, n)), axis=1)[:, :size], 1, axis=1)
+        overlap = ((contrasts[:done] @ signs.T).astype(float) ** 2).sum(0)
         for j in np.argsort(overlap, kind="stable"):
             mask = mask_of(np.flatnonzero(signs[j] > 0))
             if mask not in seen and complement(mask, n) not in seen:
@@ -144,7 +150,7 @@ def _spread_out(
         contrasts[done] = signs[j]
         splits.append(mask)
         seen.update((mask, complement(mask, n)))
-    return splits, contrasts
+    return splits, contrasts.astype(float)
 
 
 def _ladder(n: int, half: int, total: int, triples: bool, least: int) -> dict[int, int]:
@@ -195,7 +201,7 @@ def best_additions(known: Coalitions, candidates: Coalitions, prior: Prior, coun
     for k in range(count):
         gain = (towards**2).sum(0) / np.maximum(spread, 1e-10)
         gain[picked] = -1
-        j = int(gain.argmax())
+        j = int(np.flatnonzero(gain >= gain.max() * (1 - _ROUNDING))[0])
         deviation = math.sqrt(max(spread[j], 1e-10))
         directions[k] = (between[j] - directions[:k, j] @ directions[:k]) / deviation
         effect = towards[:, j] / deviation

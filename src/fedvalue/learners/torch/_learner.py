@@ -12,7 +12,7 @@ from fedvalue.learners.metrics import Metric
 from fedvalue.learners.torch._checks import check_module, make_module, with_shapes
 from fedvalue.learners.torch._models import MODELS, ModelFactory
 from fedvalue.learners.torch._random import SEEDED, seeded_generators
-from fedvalue.learners.torch._stack import TorchSession
+from fedvalue.learners.torch._stack import TorchSession, widest_batch
 from fedvalue.scenarios import Scenario
 from fedvalue.store import FileNames, fingerprint
 from fedvalue.training import Training
@@ -78,6 +78,13 @@ class TorchLearner:
         # What happens in a forward pass happens after the weights are known; torch is seeded in training.
         _, later = fingerprint(module, files=self.files, seeded=("torch",), made=True)
         return {"start": fingerprint(module)[0]}, later
+
+    def beyond(self, scenario: Scenario, training: Training) -> Mapping[str, Any] | None:
+        """How many samples a step holds: no more than the largest client has, and sums of other lengths differ in bits.
+
+        What a model of one's own is made of is known by what it begins with; where a key replaces that, nothing is.
+        """
+        return None if self.key is not None else {"batch": widest_batch(scenario, training)}
 
     def session(
         self, scenario: Scenario, training: Training, device: str, memory: int | None

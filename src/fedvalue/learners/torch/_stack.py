@@ -39,7 +39,7 @@ from fedvalue.training import Training
 if TYPE_CHECKING:
     from fedvalue.learners.torch._learner import TorchLearner
 
-__all__ = ["TorchSession", "TorchStack"]
+__all__ = ["TorchSession", "TorchStack", "widest_batch"]
 
 _Order: TypeAlias = tuple[int, int | None]  # a client, and the seed by which its samples are shuffled
 
@@ -319,8 +319,7 @@ class TorchSession:
         )  # eight bytes and a weight of four
 
     def _widest_batch(self) -> int:
-        most = max(len(c) for c in self.scenario.clients)
-        return most if self.training.algorithm == "fedsgd" else min(self.training.batch, most)
+        return widest_batch(self.scenario, self.training)
 
     def _steps(self, client: int) -> int:
         """How many a client makes in a round."""
@@ -347,6 +346,12 @@ class TorchSession:
         entropy = [own if seed is None else seed, int(data.fingerprint[:16], 16), t]
         drawn, offset = np.random.SeedSequence(entropy), int(self.offsets[client])
         return Batches.drawn(drawn, len(data), self._widest_batch(), self._epochs(), offset, self.device)
+
+
+def widest_batch(scenario: Scenario, training: Training) -> int:
+    """How many samples a step holds, those without weight included: the same for all clients."""
+    most = max(len(c) for c in scenario.clients)
+    return most if training.algorithm == "fedsgd" else min(training.batch, most)
 
 
 def _cut(rows: list[int], size: int) -> Iterator[list[int]]:

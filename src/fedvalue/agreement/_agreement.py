@@ -1,0 +1,174 @@
+"""The agreement: what a run will be, written down and signed before it begins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from fedvalue._checks import as_path
+from fedvalue._files import json_ready, write_json
+from fedvalue._text import listed, one_line
+from fedvalue.agreement._canonical import canonical, digest_of
+from fedvalue.agreement._keys import public_line
+from fedvalue.agreement._signatures import Signature, message_of, signature_of, signatures_from
+from fedvalue.errors import InputError
+
+__all__ = ["FORMAT", "Agreement", "Party", "PayoutTerms", "new_agreement", "read_agreement"]
+
+FORMAT = "fedvalue.agreement/1"
+_NAMED = 8
+_PARTS = {"format", "title", "made", "operator", "members", "job", "payout"}
+
+
+@dataclass(frozen=True)
+class Party:
+    """Somebody who takes part, with a public key as a line of text; "" for one who will not sign."""
+
+    name: str
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class PayoutTerms:
+    """How the pot will be shared out, as in `fedvalue.payout`. A pot that is not known yet is None."""
+
+    rule: str = "floor"
+    min_share: str = "0"
+    step: str = "0.01"
+    currency: str = ""
+    pot: str | None = None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The terms of a run as plain data, and the signatures under them. Whatever is in the terms is in the `hash`."""
+
+    terms: Mapping[str, Any]
+    signatures: tuple[Signature, ...] = ()
+
+    @property
+    def hash(self) -> str:
+        """The SHA-256 of the terms, which every result of the run carries."""
+        return digest_of(self.terms)
+
+    @property
+    def operator(self) -> Party:
+        """Who runs the valuation."""
+        return _party(self.terms["operator"])
+
+    @property
+    def members(self) -> tuple[Party, ...]:
+        """The clients, in their order."""
+        return tuple(map(_party, self.terms["members"]))
+
+    @property
+    def job(self) -> Mapping[str, Any]:
+        """What will be trained and how it will be valued."""
+        job: Mapping[str, Any] = self.terms["job"]
+        return job
+
+    @property
+    def payout(self) -> PayoutTerms:
+        """How the pot will be shared out."""
+        return PayoutTerms(**self.terms["payout"])
+
+    @property
+    def unsigned(self) -> tuple[str, ...]:
+        """Who has a key and has not signed."""
+        signed = {one.key for one in self.signatures}
+        return tuple(p.name for p in (self.operator, *self.members) if p.key and p.key not in signed)
+
+    def problems(self) -> list[str]:
+        """What is wrong with the signatures; an empty list where all who have a key have signed these terms."""
+        message, known = message_of(self.terms), {p.key: p.name for p in (self.operator, *self.members)}
+        found = []
+        for one in self.signatures:
+            if one.key not in known:
+                found.append(f"the key {one_line(one.key)[:40]!r} signed it, which is that of no party")
+            elif not one.fits(message):
+                found.append(f"the signature of {known[one.key]} does not fit these terms")
+        if self.unsigned:
+            found.append(f"not signed by {listed(list(self.unsigned), _NAMED)}")
+        return found
+
+    def sign(self, key: str | PathLike[str]) -> Agreement:
+        """The agreement with one more signature, by the owner of this private key, who must be a party."""
+        signature = signature_of(self.terms, as_path("A key", key))
+        names = [p.name for p in (self.operator, *self.members) if p.key == signature.key]
+        if not names:
+            raise InputError(
+                f"The public key of {key} is that of no party of this agreement. Parties with keys: "
+                f"{listed([p.name for p in (self.operator, *self.members) if p.key], _NAMED)}."
+            )
+        others = tuple(one for one in self.signatures if one.key != signature.key)
+        return replace(self, signatures=(*others, signature))
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Writes the file that `read_agreement` reads."""
+        file = as_path("The path of an agreement", path)
+        write_json(file, {"terms": self.terms, "signatures": [one.to_dict() for one in self.signatures]})
+        return file
+
+
+def new_agreement(
+    job: Mapping[str, Any],
+    members: Sequence[Mapping[str, Any]],
+    operator: Party,
+    keys: Mapping[str, str],
+    payout: PayoutTerms,
+    title: str = "",
+    made: str | None = None,
+) -> Agreement:
+    """An agreement that nobody has signed. `members` are the clients as plain data, `keys` their public keys by name."""
+    names = [member["name"] for member in members]
+    unknown = [name for name in keys if name not in names]
+    if unknown:
+        raise InputError(f"There is no client {unknown[0]!r}. Clients: {listed(names, _NAMED)}.")
+    lines = [operator.key, *keys.values()]
+    if len(set(lines)) != len(lines):
+        raise InputError("Two parties have the same key. Each needs its own.")
+    terms = {
+        "format": FORMAT,
+        "title": title,
+        "made": made or date.today().isoformat(),
+        "operator": {"name": operator.name, "key": operator.key},
+        "members": [{**member, "key": keys.get(member["name"], "")} for member in members],
+        "job": dict(job),
+        "payout": vars(payout) | {},
+    }
+    return Agreement(json.loads(canonical(json_ready(terms))))
+
+
+def read_agreement(path: str | PathLike[str]) -> Agreement:
+    """The agreement in a file; one whose terms are not complete is refused. Signatures are checked by `problems`."""
+    file = as_path("An agreement", path)
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if set(data) != {"terms", "signatures"} or data["terms"]["format"] != FORMAT:
+            raise ValueError("its parts are others")
+        found = Agreement(data["terms"], signatures_from(data["signatures"]))
+        if set(found.terms) != _PARTS or not isinstance(found.job, dict):
+            raise ValueError("its terms have other parts")
+        for party in (found.operator, *found.members):
+            if party.key and public_line(party.key, f"the key of {party.name}") != party.key:
+                raise ValueError("a key is not written as it should be")
+        _ = found.payout, found.hash
+    except OSError as error:
+        raise InputError(f"Cannot read the agreement {file}: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{file} is not an agreement as `fedvalue agreement new` writes it: {error}."
+        ) from error
+    return found
+
+
+def _party(data: Mapping[str, Any]) -> Party:
+    name, key = data["name"], data["key"]
+    if not isinstance(name, str) or not isinstance(key, str):
+        raise ValueError("a party has no name or no key")
+    return Party(name, key)

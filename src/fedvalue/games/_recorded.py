@@ -1,0 +1,94 @@
+"""A game from nothing but the outcomes in a store: for those who check values and have no data to train on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fedvalue.coalitions import Trial, by_seed, members
+from fedvalue.errors import UnrecordedError
+from fedvalue.outcome import DRAWN, Outcome, empty_metric
+from fedvalue.store import Store
+from fedvalue.trainers import ClaimTrials
+from fedvalue.values import Values
+from fedvalue.yardsticks import Empty
+
+__all__ = ["RecordedGame"]
+
+_NAMED = 4
+
+
+class RecordedGame:
+    """The game that values are of, as far as a store knows it. A coalition that was not trained is an UnrecordedError.
+
+    `record` is what run.json says of it, if there is one: with how many seeds it can be trained, which clients are `idle`
+    and which are `alike`.
+    """
+
+    def __init__(
+        self, values: Values, store: Store, names: Sequence[str], record: Mapping[str, Any] | None = None
+    ) -> None:
+        told = (record or {}).get("game") or {}
+        self.store = store
+        self.id = values.game_id
+        self.names = tuple(names)
+        self.n = len(self.names)
+        self.doubts: tuple[str, ...] = ()
+        self.replicates = values.replicates
+        self.metric, self.stored_as = values.metric, values.stored_as
+        self.higher_is_better = values.higher_is_better
+        self.retrain = False
+        self.random = values.random
+        self.test_rows = values.test_rows
+        self.seeds = told.get("seeds", _seeds(values))
+        self.idle = tuple(told.get("idle", ()))
+        self.alike = tuple(map(tuple, told.get("alike", ())))
+        self._empty = values.empty
+        rule = "initial" if values.empty is None else values.empty.rule
+        if rule == "number":
+            rule = f"={values.sign * (values.utility_of_none or 0.0) + 0.0!r}"
+        self.empty_as = self.stored_as if values.empty is None else empty_metric(self.stored_as, rule)
+        self._without_data = sum(1 << i for i in self.idle)
+
+    def is_empty(self, mask: int) -> bool:
+        """Whether nobody in the coalition has data; of games whose v(∅) follows from no rule there is none."""
+        return self._empty is not None and not mask & ~self._without_data
+
+    def empty_of(self, outcome: Outcome) -> Empty:
+        """How v(∅) was fixed, as the values have it; of how many models it is the mean, the outcome says."""
+        assert self._empty is not None
+        if self._empty.rule != "initial":
+            return self._empty
+        models = round(outcome.metrics.get(DRAWN, 1.0))
+        label = self._empty.label.partition(" (mean of ")[0]
+        return Empty("initial", label + (f" (mean of {models})" if models > 1 else ""), models)
+
+    def utility(self, outcome: Outcome) -> float:
+        """The metric that counts, negated where lower is better."""
+        number = outcome.metrics.get(self.empty_as, outcome.metrics.get(self.stored_as))
+        if number is None:
+            raise UnrecordedError(f"A training in the store has no metric {self.metric!r}.")
+        return number if self.higher_is_better else -number
+
+    def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
+        """What the store has; nothing is trained."""
+        for (mask, _), outcome in self.evaluate_trials([(mask, replicate) for mask in masks]):
+            yield mask, outcome
+
+    def evaluate_trials(
+        self, trials: Sequence[Trial], claim: ClaimTrials = list
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """The same with several seeds."""
+        for seed, masks in by_seed(claim(trials)).items():
+            found = self.store.read(self.id, masks, seed)
+            for mask in masks:
+                if mask not in found:
+                    who = ", ".join(self.names[i] for i in members(mask)[:_NAMED]) or "no clients"
+                    raise UnrecordedError(f"The store has no training of {who} ({mask:x}) with seed {seed}.")
+                yield (mask, seed), found[mask]
+
+
+def _seeds(values: Values) -> int | None:
+    if values.most_seeds is not None:
+        return values.most_seeds
+    return None if values.random and values.replicates == 1 else 1

@@ -1,0 +1,167 @@
+"""Values by other metrics and on named parts of the test rows, from trainings that are there: nothing is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue._extras import limited_threads
+from fedvalue.errors import FedvalueError
+from fedvalue.estimators import ESTIMATORS, Plan
+from fedvalue.learners.metrics import METRICS
+from fedvalue.outcome import empty_metric, plain_metric
+from fedvalue.report._trained import Absent
+from fedvalue.store import History, lower_is_better
+from fedvalue.values import Values
+
+__all__ = ["Other", "other_metrics"]
+
+Array = NDArray[np.float64]
+
+_SAME = 1e-9  # of the largest value: less is floating-point arithmetic
+_MOST_ASKS = 10_000
+_MOST_CLIENTS = 200
+_AS_ANOTHER = ("correct",)  # the same as the accuracy, times the number of rows
+
+
+@dataclass(frozen=True)
+class Other:
+    """The values of all clients by another metric, or on a `part` of the test rows ("" is all of them)."""
+
+    metric: str
+    part: str
+    mean: tuple[float, ...]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is the same metric on other test rows."""
+        return bool(self.part)
+
+
+def other_metrics(values: Values, trainings: History) -> list[Other] | Absent:
+    """What the same weighted sums of the same trainings give for every other metric that the store has.
+
+    The method is led through the stored trainings again; where that does not give the values that are reported, its
+    options are not known, and nothing is said.
+    """
+    chosen = _chosen(values, trainings)
+    if not chosen:
+        return Absent("The store has no other metric of these trainings.")
+    if values.n > _MOST_CLIENTS:
+        return Absent(f"Other metrics are not looked at for more than {_MOST_CLIENTS} clients.")
+    with limited_threads(1):
+        weighed = _weights(values, trainings)
+    if weighed is None:
+        return Absent(
+            "Values by other metrics need the weights that the method gave to every training, and they do not follow from "
+            "the store alone."
+        )
+    return [
+        Other(plain_metric(leaf), part, tuple(weighed(stored_as).tolist()))
+        for part, leaf, stored_as in chosen
+    ]
+
+
+def _chosen(values: Values, trainings: History) -> list[tuple[str, str, str]]:
+    """Other metrics of the same rows, and the same metric on other rows: part, metric, and how the store calls it."""
+    own_part, _, own = values.stored_as.rpartition("/")
+    known = {name for of_task in METRICS.values() for name in of_task} - set(_AS_ANOTHER)
+    found = []
+    for stored_as in trainings.measured:
+        part, _, leaf = stored_as.rpartition("/")
+        other_metric = part == own_part and leaf != own and leaf in known
+        other_rows = part != own_part and leaf == own
+        if (other_metric or other_rows) and stored_as in trainings.untrained:
+            found.append((part if other_rows else "", leaf, stored_as))
+    return found
+
+
+def _weights(values: Values, trainings: History) -> Callable[[str], Array] | None:
+    """What makes values of a metric, by its name in the store; None where it cannot be known."""
+    numbers = _numbers(values, trainings, values.stored_as)
+    try:
+        found = _led(values, numbers)
+    except (FedvalueError, KeyError):  # a training that the plan asks for is not there
+        return None
+    if found is None:
+        return None
+    linear, asked = found
+    again = _applied(linear, asked, numbers)
+    if np.abs(again - values.mean).max() > _SAME * (np.abs(values.mean).max() or 1.0):
+        return None
+    return lambda metric: _applied(linear, asked, _numbers(values, trainings, metric))
+
+
+Ask = tuple[int, int | None]
+Linear = Callable[[Array], Array]
+
+
+def _led(values: Values, numbers: Callable[[Ask], float]) -> tuple[Linear, list[Ask]] | None:
+    """Leads the plan of the method through known trainings; its weights, and what it asked for."""
+    plan = _plan(values)
+    if plan is None:
+        return None
+    asked: list[Ask] = []
+    ask = next(plan)
+    for _ in range(_MOST_ASKS):
+        trials = _trials(ask)
+        asked += trials
+        try:
+            ask = plan.send(np.array([numbers(trial) for trial in trials]))
+        except StopIteration as done:
+            return None if done.value.linear is None else (done.value.linear, asked)
+    return None
+
+
+def _plan(values: Values) -> Plan | None:
+    method = ESTIMATORS.get("exact" if values.guarantee == "exact" else values.method)
+    if method is None or method.plan is None or values.budget is None:
+        return None
+    rng = np.random.default_rng(values.seed or 0)
+    if method.name == "exact":  # of the mean over seeds, where there were several
+        return method.plan(values.n, 1 << values.n, rng)
+    if method.uses_seeds:
+        return method.plan(values.n, values.budget, rng, seeds=values.seeds, most_seeds=values.most_seeds)
+    return method.plan(values.n, values.budget, rng)
+
+
+def _trials(ask: Sequence[int] | Sequence[tuple[int, int]]) -> list[Ask]:
+    return [one if isinstance(one, tuple) else (int(one), None) for one in ask]
+
+
+def _applied(linear: Linear, asked: Sequence[Ask], numbers: Callable[[Ask], float]) -> Array:
+    return np.asarray(linear(np.array([[numbers(trial)] for trial in asked])))[:, 0]
+
+
+def _numbers(values: Values, trainings: History, stored_as: str) -> Callable[[Ask], float]:
+    """The utility by a metric of a coalition, with one seed or as the mean of all its trainings."""
+    own = stored_as == values.stored_as
+    sign = (
+        values.sign
+        if stored_as.rpartition("/")[2] == values.stored_as.rpartition("/")[2]
+        else _sign(stored_as)
+    )
+    table = trainings.numbers(stored_as)
+    empty = values.utility_of_none if own else sign * _untrained(values, trainings.untrained, stored_as)
+
+    def number(trial: Ask) -> float:
+        mask, seed = trial
+        if (mask == 0 or mask in trainings.without_data) and empty is not None:
+            return empty
+        of_mask = table[mask]
+        return sign * (float(np.mean(list(of_mask.values()))) if seed is None else of_mask[seed])
+
+    return number
+
+
+def _sign(stored_as: str) -> int:
+    return -1 if lower_is_better(stored_as) else 1
+
+
+def _untrained(values: Values, known: Mapping[str, float], stored_as: str) -> float:
+    """v(∅) by the rule of the values, where the store has that for this metric; else that of the untrained model."""
+    rule = values.empty.rule if values.empty else ""
+    return known.get(empty_metric(stored_as, rule), known[stored_as])

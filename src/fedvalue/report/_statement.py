@@ -1,0 +1,185 @@
+"""A statement for one client: what it is paid, and why, in words that say nothing about any other client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from fedvalue._text import count, plural, shortened
+from fedvalue.audit import Audit, Finding, chance_text
+from fedvalue.outcome import UTILITY
+from fedvalue.payout import RULES, Payout
+from fedvalue.report._clients import Client
+from fedvalue.report._compared import Without
+from fedvalue.report._trained import Absent
+from fedvalue.report._words import NAME, decimals_of, fixed, interval_text, signed, unbracketed
+from fedvalue.values import Values
+
+__all__ = ["Statement", "statements"]
+
+_LITTLE, _MUCH = 1 / 4, 3 / 4  # of what it adds alone: what is left of that where all others are there
+_QUANTILE = 1.96
+_NEAR = 0.05  # of an equal split: as much as that
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is said to one client. `sentences` are in the order of reading and name nobody else."""
+
+    client: Client
+    sentences: tuple[str, ...]
+
+
+def statements(
+    values: Values,
+    clients: Sequence[Client],
+    paid: Payout | Absent,
+    compared: Sequence[Without],
+    audit: Audit | Absent,
+    unit: str,
+) -> tuple[Statement, ...]:
+    """A statement for every client, in the order of the clients."""
+    return tuple(
+        Statement(
+            client,
+            (
+                *_rows(client),
+                *_amount(client, paid, unit),
+                *_value(values, client),
+                *_without(values, compared[client.index]),
+                *_remarks(client, audit),
+            ),
+        )
+        for client in clients
+    )
+
+
+def _rows(client: Client) -> list[str]:
+    return [] if client.rows is None else [f"It took part with {plural(client.rows, 'row')}."]
+
+
+def _amount(client: Client, paid: Payout | Absent, unit: str) -> list[str]:
+    if isinstance(paid, Absent):
+        return ["Nothing is paid: by the rule that was asked for, nobody can be."]
+    line = paid.lines[client.index]
+    of = " of the pot" if unit == "%" else f" {unit}".rstrip()
+    amount = f"{paid.text(line.amount)}{'%' if unit == '%' else ''}{of}"
+    words = RULES[paid.rule].words
+    if not line.amount:
+        why = {
+            "below zero": "its value is below zero",
+            "zero": "its value is zero",
+            "interval covers zero": "its value may be zero, as far as can be told",
+        }.get(line.note, "its part is less than the smallest step")
+        return [f"It is paid nothing, because {why}. The rule {paid.rule}: {words}"]
+    said = [f"It is paid {amount}: {line.share:.1%} of the pot. The rule {paid.rule}: {words}"]
+    if line.note:
+        said.append(f"Its amount was {line.note}.")
+    if line.low is not None and line.high is not None and line.low < line.high:
+        said.append(
+            f"Values are estimates: within what they may be off, the amount could lie between {paid.text(line.low)} and "
+            f"{paid.text(line.high)} (95%)."
+        )
+    elif line.low is None and paid.guarantee != "exact":
+        said.append("How far this amount could be off is not known.")
+    return said
+
+
+def _value(values: Values, client: Client) -> list[str]:
+    metric = shortened(values.metric, NAME) if not values.other_unit else shortened(values.unit, NAME)
+    decimals = decimals_of(values)
+    worth = f"Its value is {signed(client.value, decimals)}"
+    if client.low is not None:
+        worth += f" ({interval_text(client, decimals)} with 95% confidence)"
+    better = "improves" if values.higher_is_better else "lowers"
+    said = [
+        f"{worth}: by so much its data {better} the {metric} of the common model, on average over all orders in which the "
+        f"{count(values.n)} clients could have joined."
+    ]
+    if client.value < 0:
+        said[0] = (
+            f"{worth}: on average over all orders in which the {count(values.n)} clients could have joined, the common model "
+            f"has a worse {metric} with its data than without. That does not say why."
+        )
+    mean = float(values.mean.mean())
+    if values.n > 1 and mean > 0:
+        apart = client.value - mean
+        than = "about as much as" if abs(apart) <= _NEAR * mean else "more than" if apart > 0 else "less than"
+        said.append(f"That is {than} the mean of all clients, {signed(mean, decimals)}.")
+    return said
+
+
+def _without(values: Values, compared: Without) -> list[str]:
+    decimals, metric, others = decimals_of(values), shortened(values.metric, NAME), values.n - 1
+    if values.n == 1:
+        return []
+    said, last, alone = [], compared.last, compared.alone
+    if last is None:
+        said.append(
+            "What all others reach without it was not trained with the same random numbers as all clients together, so it is "
+            "not compared here."
+        )
+    else:
+        change = values.sign * (last.first - last.second)
+        way = "better with it" if change > 0 else "worse with it" if change < 0 else "the same with it"
+        by = "" if change == 0 else f", by {fixed(abs(change), decimals)}"
+        who = "The other client reaches" if others == 1 else f"The {count(others)} others together reach"
+        said.append(
+            f"{who} {metric} {fixed(last.second, decimals)} without it, and {fixed(last.first, decimals)} with it: {way}{by}"
+            f"{_of(last.trainings)}.{_luck(values, last.trainings)}"
+        )
+    if alone is not None:
+        start = "no clients" if values.metric == UTILITY else unbracketed(values.empty_label)
+        said.append(
+            f"Alone it reaches {fixed(alone.second, decimals)} ({start}: {fixed(alone.first, decimals)})."
+        )
+    if last is not None and alone is not None:
+        said += _overlap(values.sign * (alone.second - alone.first), values.sign * (last.first - last.second))
+    return said
+
+
+def _of(trainings: int) -> str:
+    return f" (means of {count(trainings)} trainings each)" if trainings > 1 else " (one training each)"
+
+
+def _luck(values: Values, trainings: int) -> str:
+    """How far two models differ by luck alone."""
+    if not values.noise:
+        return ""
+    reach = _QUANTILE * values.noise * sqrt(2 / trainings)
+    return f" Luck of training alone moves such a difference by up to ±{fixed(reach, decimals_of(values))} (95%)."
+
+
+def _overlap(first: float, last: float) -> list[str]:
+    """What the two ends say together; nothing where they do not say anything clear."""
+    if first <= 0 or last < 0:
+        return []
+    if last <= _LITTLE * first:
+        return [
+            "So most of what it brings alone, the others bring too: there, its data adds little that is new."
+        ]
+    if last >= _MUCH * first:
+        return ["So most of what it brings alone is also new to the others."]
+    return []
+
+
+def _remarks(client: Client, audit: Audit | Absent) -> list[str]:
+    if isinstance(audit, Absent):
+        return []
+    return [
+        f"Audit: {_private(finding)} ({chance_text(finding)})."
+        for finding in audit.findings
+        if client.name in (finding.clients[:1] if finding.kind == "dependent" else finding.clients)
+    ]
+
+
+def _private(finding: Finding) -> str:
+    """What a finding says about one of its clients, without the others."""
+    others = len(finding.clients) - 1
+    return {
+        "no contribution": "it changes nothing, the outcome is the same with it and without",
+        "interchangeable": f"it is interchangeable with {plural(others, 'other client')}: in its place, the outcome is the same",
+        "harmful": "it lowers what the others reach",
+        "dependent": "more than half of its value needs one other client to take part",
+    }.get(finding.kind, f"there is a remark on it, {finding.kind}")

@@ -1,0 +1,57 @@
+"""Outcomes of coalitions that a store knows from games with other members: taken over, not trained again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from fedvalue.coalitions import Trial
+from fedvalue.games import Game, Kindred, Members
+from fedvalue.store import Store, Surveyed, register
+
+__all__ = ["adopt", "adoptable", "enter_game"]
+
+_AT_ONCE = 1000
+
+
+def enter_game(store: Store, game: Game) -> None:
+    """Makes the game known to the store, and gives it what games with other members have in common with it."""
+    members = game.members() if isinstance(game, Kindred) else None
+    register(store, game.id, game.n, game.names, None if members is None else members.to_plain())
+    adopt(store, game)
+
+
+def adopt(store: Store, game: Game) -> int:
+    """Stores every such outcome under this game, too; how many there were. What is there stays."""
+    taken = 0
+    for other, trials in adoptable(store, game):
+        assert isinstance(game, Kindred)
+        for seed in sorted({seed for _, seed in trials}):
+            theirs = {mask: own for (mask, of), own in trials.items() if of == seed}
+            masks = list(theirs)
+            for start in range(0, len(masks), _AT_ONCE):
+                found = store.read(other, masks[start : start + _AT_ONCE], seed)
+                kept = [(theirs[mask], game.adopted(theirs[mask], found[mask])) for mask in found]
+                store.append(game.id, kept, seed)
+                taken += len(kept)
+    return taken
+
+
+def adoptable(store: Store, game: Game) -> Iterator[tuple[str, Mapping[Trial, int]]]:
+    """Games that know something of this one: which of their trials, and which coalitions of this one these are."""
+    if not isinstance(game, Kindred) or not isinstance(store, Surveyed):
+        return
+    known: set[Trial] | None = None
+    for other, description in store.descriptions().items():
+        theirs = Members.from_plain(description.get("members"))
+        translate = None if theirs is None or other == game.id else game.kin(other, theirs)
+        if translate is None:
+            continue
+        known = store.trials(game.id) if known is None else known
+        found: dict[Trial, int] = {}
+        for mask, seed in sorted(store.trials(other)):
+            own = translate(mask)
+            if own is not None and (own, seed) not in known:
+                known.add((own, seed))
+                found[mask, seed] = own
+        if found:
+            yield other, found

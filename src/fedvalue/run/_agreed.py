@@ -1,0 +1,80 @@
+"""A job as terms of an agreement, and whether a job is the one that was agreed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedvalue._files import json_ready
+from fedvalue.agreement import Agreement, Party, PayoutTerms, differences, new_agreement
+from fedvalue.errors import InputError
+from fedvalue.payout import payout
+from fedvalue.scenarios import Scenario
+from fedvalue.values import Values
+
+if TYPE_CHECKING:
+    from fedvalue.run._job import Job
+
+__all__ = ["agreement_of", "members_of", "refuse_other_job", "terms_of"]
+
+# Of the record of a run, what makes the values; where it is computed and with which versions does not.
+_TERMS = ("model", "model_options", "learner", "training")
+_NAMED = 6
+
+
+def terms_of(job: Job) -> dict[str, Any]:
+    """What is trained and how it is valued, as plain data. Paths and devices are not part of it."""
+    record = job.record()
+    scenario = {key: part for key, part in record["scenario"].items() if key not in ("data_dir", "clients")}
+    if isinstance(scenario["options"], Mapping):
+        scenario["options"] = {k: v for k, v in scenario["options"].items() if k != "folder"}
+    held = job.prepared.scenario
+    test = {"rows": len(held.test), "fingerprint": held.test.fingerprint, "parts": sorted(held.test_parts)}
+    parts = {"scenario": scenario, "test": test, **{name: record[name] for name in _TERMS}}
+    return dict(json_ready({**job.identity(), **parts}))
+
+
+def members_of(scenario: Scenario) -> list[dict[str, Any]]:
+    """The clients with the number and the fingerprint of their rows."""
+    return [
+        {"name": name, "rows": len(data), "fingerprint": data.fingerprint}
+        for name, data in zip(scenario.names, scenario.clients, strict=True)
+    ]
+
+
+def agreement_of(
+    job: Job,
+    operator: Party,
+    keys: Mapping[str, str],
+    terms: PayoutTerms,
+    title: str = "",
+    made: str | None = None,
+) -> Agreement:
+    """The terms of a job, to be signed. Payout terms that no values could be paid by are refused now."""
+    names = job.prepared.scenario.names
+    alike = Values(np.ones(len(names)), names, "exact", 0, guarantee="exact")
+    payout(alike, terms.pot or 1_000_000, terms.rule, terms.min_share, terms.step, terms.currency, draws=100)
+    return new_agreement(terms_of(job), members_of(job.prepared.scenario), operator, keys, terms, title, made)
+
+
+def refuse_other_job(agreement: Agreement, job: Job) -> None:
+    """Raises where the job is not the one that was agreed, or where the agreement is not signed."""
+    wrong = agreement.problems()
+    if wrong:
+        raise InputError(
+            f"The agreement does not stand: {'; '.join(wrong)}. `fedvalue agreement show FILE` lists who has signed, and "
+            "`fedvalue agreement sign FILE --key KEY` signs it."
+        )
+    found = list(differences(agreement.job, terms_of(job)))
+    now = {member["name"]: member for member in members_of(job.prepared.scenario)}
+    agreed = {m["name"]: {k: v for k, v in m.items() if k != "key"} for m in agreement.terms["members"]}
+    found += differences(agreed, now)
+    found += [] if list(agreed) == list(now) else ["the order of the clients"]
+    if found:
+        more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise InputError(
+            f"This job is not the one that was agreed. It differs in {'; '.join(found[:_NAMED])}{more}. Run what was "
+            "agreed, or make another agreement."
+        )
