@@ -75,6 +75,7 @@ FLOW = [
     "audit",
     "report",
     "run",
+    "periods",
     "advice evidence",
     "fedvalue",
     "testing",

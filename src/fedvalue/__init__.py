@@ -8,6 +8,7 @@
 
 from fedvalue import scoring
 from fedvalue._version import __version__
+from fedvalue.agreement import Agreement, Party, PayoutTerms, read_agreement
 from fedvalue.audit import Audit, audit
 from fedvalue.errors import (
     BudgetError,
@@ -22,10 +23,12 @@ from fedvalue.errors import (
     UtilityError,
 )
 from fedvalue.estimators import Method, Plan
+from fedvalue.evidence import Verdict, sign, verify
 from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
 from fedvalue.payout import AbsentRule, Payout, payout
+from fedvalue.periods import Period, Periods
 from fedvalue.report import report
 from fedvalue.run import DryRun, Evaluation, Job, Result, benchmark, compare, methods, run, value
 from fedvalue.scenarios import Dataset, Scenario, load_scenario
@@ -36,6 +39,7 @@ from fedvalue.values import Benefits, Cost, Disclosed, Disclosure, Estimate, Val
 
 __all__ = [
     "AbsentRule",
+    "Agreement",
     "Audit",
     "Benefits",
     "BudgetError",
@@ -60,7 +64,11 @@ __all__ = [
     "Metric",
     "MissingExtraError",
     "Outcome",
+    "Party",
     "Payout",
+    "PayoutTerms",
+    "Period",
+    "Periods",
     "Plan",
     "Result",
     "Scenario",
@@ -73,6 +81,7 @@ __all__ = [
     "UtilityError",
     "UtilityStore",
     "Values",
+    "Verdict",
     "__version__",
     "audit",
     "benchmark",
@@ -80,8 +89,11 @@ __all__ = [
     "load_scenario",
     "methods",
     "payout",
+    "read_agreement",
     "report",
     "run",
     "scoring",
+    "sign",
     "value",
+    "verify",
 ]

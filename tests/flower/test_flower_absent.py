@@ -62,6 +62,8 @@ class TestAbsentFromTheStart:
         values = valued(without(0), tmp_path)
         saved = json.loads((tmp_path / "values.json").read_text(encoding="utf-8"))
         assert list(saved["absent"]) == ["client-0"]
+        assert "Absent: client-0 (did not answer within 0 s)." in str(values)
+        assert values.table().caption is not None
         assert fv.audit(values, store=tmp_path / "store.db").absent == values.absent
         assert "client-0 (did not answer" in (tmp_path / "report.html").read_text(encoding="utf-8")
         assert [line.name for line in fv.payout(values, 100, "shift").absent] == ["client-0"]
@@ -108,3 +110,15 @@ class TestAbsentFromTheStart:
         values = valued(grid, tmp_path, missing="use-known", deadline=0.3)
         assert (values.names, values.clients) == (("client-2",), (1,))  # in the game of those two
         assert list(values.absent) == ["client-0", "client-1"]
+
+    def test_one_that_comes_back_finds_what_was_trained_without_it(self, tmp_path: Path) -> None:
+        before = valued(without(1), tmp_path)
+        grid = without()
+        values = valued(grid, tmp_path)
+        assert values.names == ("client-0", "client-1", "client-2")
+        sent = [m for m in grid.sent if m.metadata.message_type == "train.fedvalue"]
+        second = [m.content["config"]["rows"] for m in sent if m.metadata.group_id == "2"]
+        assert sum(second) == 1 + 2 + 2 + 3  # the coalitions with client 1
+        assert before.game_id != values.game_id
+        (kept,) = (tmp_path / "earlier").iterdir()
+        assert json.loads((kept / "values.json").read_text(encoding="utf-8"))["absent"] == before.absent

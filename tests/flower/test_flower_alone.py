@@ -178,6 +178,7 @@ class TestTime:
                 "budget": 5,
                 "evaluate": "nodes",
                 "share-all-models": True,
+                "checkpoints": False,
                 **rules,
             }
         )
@@ -242,6 +243,7 @@ class TestFaults:
             "share-all-models": True,
             "rounds": 3,
             "epochs": 1,
+            "checkpoints": False,
         }
         settings = Settings.from_config({**config, "patience": 3.0, "out": str(tmp_path)})
         value_federation(grid, settings, Task("classification", 10))
@@ -249,8 +251,10 @@ class TestFaults:
         assert len(trained_messages(grid)) == N
 
 
-@pytest.mark.parametrize(("method", "budget"), [("exact-cc", 8), ("ipss", 5)])
-def test_models_of_one_client_alone_reach_nobody_else(method: str, budget: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "budget", "kept"), [("exact-cc", 8, True), ("ipss", 5, False)])
+def test_models_of_one_client_alone_reach_nobody_else(
+    method: str, budget: int, kept: bool, tmp_path: Path
+) -> None:
     """With evaluation on the server, which is the default, also where a client trains all rounds by itself."""
     scenario = digits(SIZES)
     grid = FakeGrid(parties(scenario))
@@ -261,6 +265,7 @@ def test_models_of_one_client_alone_reach_nobody_else(method: str, budget: int, 
         "budget": budget,
         "rounds": 3,
         "epochs": 1,
+        "checkpoints": kept,
         "out": str(tmp_path),
     }
     value_federation(grid, Settings.from_config(config), Task("classification", 10, scenario.test))

@@ -190,6 +190,10 @@ def test_strangers_get_nothing_and_clients_are_who_their_keys_say(
     told.write_text(honest, encoding="utf-8")
     deployed.start_node("again", deployed.client(1))
     until(lambda: deployed.connected("again"), "the node again", 60)
+    planned = runner.invoke(app, ["flower", "run", str(deployed.folder), "--dry-run"])
+    assert planned.exit_code == 0, planned.output
+    assert "There: Hospital A (" in planned.output
+    assert "Nothing was trained." in planned.output
     done = runner.invoke(app, ["flower", "run", str(deployed.folder), "--quiet"])
     assert done.exit_code == 0, done.output
     values = read_values(deployed.folder / "out")

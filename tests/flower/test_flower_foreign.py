@@ -87,6 +87,17 @@ class TestForeignApps:
         assert {path.name for path in tmp_path.iterdir()} >= {"values.json", "run.json", "report.html"}
         assert values.details["evaluated_at"] == "nodes"
 
+    def test_what_is_ahead_is_said_before_it_begins(
+        self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        valued(grid, modules, tmp_path, evaluate=on_server(modules), method="loo")
+        sent = sum((m.metadata.message_type, m.metadata.group_id) == ("train", "2") for m in grid.sent)
+        assert (
+            f"4 trainings of coalitions are ahead (0 are in the store): {sent} messages in 1 further round"
+            in (caplog.text)
+        )
+        assert "round 1: 3 clients train, and say how much data they have" in caplog.text
+
     @pytest.mark.slow
     def test_audit_and_report(self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path) -> None:
         values = valued(grid, modules, tmp_path)

@@ -163,7 +163,7 @@ def test_strangers_are_refused_and_a_known_node_returns_under_its_key(home: Path
     (left, dies), (alone,) = members(pair), members(0b111 ^ pair)
     for name in ("key-0", "key-1", "key-2", "stranger"):
         make_key(home / name)
-    app = lay_out(home, game.scenario, {**SETTINGS, "method": "ipss", "budget": 5})
+    app = lay_out(home, game.scenario, {**SETTINGS, "method": "ipss", "budget": 5, "checkpoints": False})
     with Federation(home) as federation:
         authority.secure(federation)
         federation.start_link()
@@ -185,7 +185,7 @@ def test_strangers_are_refused_and_a_known_node_returns_under_its_key(home: Path
             assert federation.processes[refused].poll() is not None
             assert "SuperNode ID" not in federation.log(refused, 10**6)
         assert node_number(federation, "again") == node_number(federation, f"node-{dies}")
-        # One message is all that the client outside of the pair is asked to train.
+        # Where nothing is kept between rounds, one message is all that the client outside of the pair is asked to train.
         received = federation.log(f"node-{alone}", 10**6).count("Receiving: train.fedvalue")
         assert received == 1
     assert values.names == expected.names

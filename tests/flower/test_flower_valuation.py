@@ -286,7 +286,9 @@ class TestResults:
         # That found everything in the store, and what left the clients before stays on record.
         assert (tmp_path / "disclosure.json").read_bytes() == before["disclosure.json"]
         assert not (tmp_path / "error.json").exists()
-        (kept,) = (tmp_path / "earlier").iterdir()  # what a new result takes the place of
+        folders = list((tmp_path / "earlier").iterdir())  # what a new result takes the place of
+        assert sorted(path.name for of in folders for path in of.iterdir()) == ["error.json", *sorted(before)]
+        (kept,) = (of for of in folders if (of / "values.json").exists())
         for name in ("values.json", "report.html"):
             assert (kept / name).read_bytes() == before[name]
         done = RUNNER.invoke(app, ["audit", str(kept), "--quiet"])  # it knows where the store is

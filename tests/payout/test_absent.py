@@ -64,7 +64,7 @@ class TestRules:
     def test_amounts_of_an_earlier_payout_are_paid_again(self, tmp_path: Path) -> None:
         file = tmp_path / "first-quarter.json"
         before = replace(these(1, 3), names=("c0", "north"))
-        file.write_text(json.dumps(payout(before, 60).to_dict()), encoding="utf-8")
+        file.write_text(json.dumps(sealed(payout(before, 60).to_dict())), encoding="utf-8")
         found = payout(these(3, 1, absent=GONE), 100, absent=f"last-period={file}")
         assert [(one.name, one.amount) for one in found.absent] == [("north", 45)]
         assert [str(line.amount) for line in found.lines] == ["41.25", "13.75"]
@@ -136,7 +136,9 @@ class TestRefusals:
 
     def test_another_currency(self, tmp_path: Path) -> None:
         file = tmp_path / "earlier.json"
-        file.write_text(json.dumps(payout(replace(these(1), names=("north",)), 5, currency="CHF").to_dict()))
+        file.write_text(
+            json.dumps(sealed(payout(replace(these(1), names=("north",)), 5, currency="CHF").to_dict()))
+        )
         with pytest.raises(fv.InputError, match=r"is in CHF, and this pot in EUR"):
             payout(these(3, 1, absent=GONE), 100, currency="EUR", absent=f"last-period={file}")
 
@@ -144,6 +146,19 @@ class TestRefusals:
         rule = AbsentRule("last-period", {"north": Decimal(100)})
         with pytest.raises(fv.InputError, match="nothing is left for the others"):
             payout(these(3, 1, absent=GONE), 100, absent=rule)
+
+    def test_an_altered_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "earlier.json"
+        written = json.dumps(sealed(payout(replace(these(1), names=("north",)), 5).to_dict()))
+        for altered in (
+            written.replace('"amount": "5.00"', '"amount": "9.00"'),
+            json.dumps(these(1).to_dict()),
+        ):
+            file.write_text(altered, encoding="utf-8")
+            with pytest.raises(
+                fv.InputError, match=r"earlier\.json, the earlier period, is not as fedvalue wrote it"
+            ):
+                payout(these(3, 1, absent=GONE), 100, absent=f"last-period={file}")
 
     @pytest.mark.parametrize(
         "text", ["", "[]", "{}", '{"format": "fedvalue.payout/1", "lines": [{"client": "a"}]}', "\udcff"]
@@ -186,5 +201,7 @@ class TestOutput:
         options = ["--pot", "100", "--absent", "escrow=0.2", "--out", "-", "--format", "md"]
         page = CliRunner().invoke(app, ["report", str(file), *options])
         assert "20% of the pot (20.00) is set aside" in " ".join(page.output.split())
+        assert "| Set aside |" in page.output
+        assert "**100.00**" in page.output  # with what is set aside, the total is the pot
         wrong = CliRunner().invoke(app, ["report", str(file), "--absent", "nobody"])
         assert wrong.exit_code == 2

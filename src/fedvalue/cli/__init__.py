@@ -16,6 +16,7 @@ import typer
 
 from fedvalue._version import __version__
 from fedvalue.cli import (
+    agreement,
     audit,
     benefits,
     compare,
@@ -23,11 +24,14 @@ from fedvalue.cli import (
     flower,
     methods,
     payout,
+    period,
     plan,
     report,
     run,
+    sign,
     store,
     value,
+    verify,
 )
 from fedvalue.cli._console import complain, print_json, say
 from fedvalue.cli._plugins import OpenGroup
@@ -75,9 +79,13 @@ app.command("payout")(payout.payout)
 app.command("audit")(audit.audit)
 app.command("benefits")(benefits.benefits)
 app.command("report")(report.report)
+app.command("verify")(verify.verify)
+app.command("sign")(sign.sign)
+app.add_typer(agreement.app, name="agreement")
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 app.add_typer(flower.app, name="flower")
+app.add_typer(period.app, name="period")
 
 
 def _print_version(wanted: bool) -> None:

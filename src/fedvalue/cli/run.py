@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fedvalue._files import sealed
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, complain, notes, say, warn
-from fedvalue.cli._exact import exact_or
+from fedvalue.cli._jobs import job_of
 from fedvalue.cli._options import (
     ConsortiumOption,
     DateOption,
@@ -21,16 +21,10 @@ from fedvalue.cli._options import (
     QuietOption,
     complete,
 )
-from fedvalue.cli._pairs import method_options, model_options, scenario_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
 
 __all__ = ["run"]
-
-_OF_COMMAND = ("name", "clients", "partition", "samples", "seed", "data_dir")
-_OWN = (
-    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "scenario_option", "model_option"
-)  # not of the job  # fmt: skip
 
 
 def run(
@@ -76,11 +70,12 @@ def run(
     gpus_per_task: Annotated[float | None, typer.Option(min=0, help="GPUs of a Ray task, such as 0.5. [default: 0]")] = None,
     store: Annotated[Path | None, typer.Option(help="File that keeps every training. [default: store.db in --out]")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for values.json, run.json and report.html.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out, whose results move to its folder earlier.")] = False,
     consortium: ConsortiumOption = None,
     period: PeriodOption = None,
     date: DateOption = None,
     operator: OperatorOption = None,
+    agreement: Annotated[Path | None, typer.Option(help="Agreement that the run is made under: another job than the one agreed is refused.")] = None,
     json: JsonTarget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it would take.")] = False,
     config: Annotated[Path | None, typer.Option(callback=read_config, is_eager=True, help=f"File with options in [run]. [default: {FILE}, if it exists]")] = None,
@@ -91,18 +86,12 @@ def run(
 
     The command line takes precedence over the file. With its store, a run that was stopped continues where it left off.
     """
-    from fedvalue.run import REPORT_FILE, VALUES_FILE, Job, heading
+    from fedvalue.run import REPORT_FILE, VALUES_FILE, heading
 
     quiet = quiet or json == "-"
     check_targets(json)
-    method, budget = exact_or(ctx, method, budget, exact)
-    given: dict[str, Any] = {name: value for name, value in ctx.params.items() if name not in _OWN}
-    given["scenario_options"] = scenario_options(scenario_option or (), _OF_COMMAND)
-    given["model_options"] = model_options(model_option or ())
     with notes():
-        options = method_options(method, option or ()) | ({"noise": False} if no_noise else {})
-        given |= {"method": method, "budget": budget, "options": options}
-        job = Job(**given)
+        job = job_of(ctx)
         with busy("reading the data", quiet):
             prepared = job.prepared
         if not dry_run:

@@ -20,7 +20,12 @@ from fedvalue.estimators.ipss import ipss, ipss_balanced
 from fedvalue.estimators.k_greedy import k_greedy
 from fedvalue.estimators.permutation import permutation, tmc
 from fedvalue.estimators.stratified import stratified_cc, stratified_mc
-from fedvalue.estimators.surrogate import extra_trainings, surrogate, surrogate_adaptive
+from fedvalue.estimators.surrogate import (
+    coalitions_of_others,
+    extra_trainings,
+    surrogate,
+    surrogate_adaptive,
+)
 from fedvalue.values import Values
 
 __all__ = [
@@ -29,6 +34,7 @@ __all__ = [
     "UNSTATED",
     "Method",
     "Plan",
+    "coalitions_of_others",
     "extra_trainings",
     "guarantee_lines",
     "own_method",

@@ -7,12 +7,15 @@ _messages           questions to nodes and their answers: push, poll, what faile
 _names, _reports    names that cannot be mistaken; what a client says of its data, and the scenario made of it
 _registered, _roster  the keys of clients, by which nodes are known; which node is which client
 _packing, _nodes    how models are put into messages; nodes asked by client number, and who is lost
+_lost               why trainings are missing, in words
 _blocks             what held-out rows say about models, in blocks that hide single rows
 _evaluation         models measured at the nodes, on rows that they hold out
 _session, _trainer  a training session whose local trainings happen at the nodes; the trainer `flower`
 _client             the app of a client: `client_app`, `add_to`
 _settings, _server  the app of the server: `server_app`, `value_federation`
 _foreign, _foreign_nodes  apps that know nothing of fedvalue: `value_foreign`; which node is which client there
+_array_file, _checkpoint  what is under way, kept on disk after every round
+_plan               the dry run: who is there, and what a valuation would take
 _valuation          what both have in common: values of those who answer, results in a folder
 _app_files          the app that `fedvalue flower init` writes
 _results            what a run leaves in its folder, for whoever waits for it
@@ -34,10 +37,17 @@ if TYPE_CHECKING:
     from fedvalue.flower._client import Party, add_to, client_app
     from fedvalue.flower._demo import demo
     from fedvalue.flower._foreign import value_foreign
-    from fedvalue.flower._server import Task, server_app, value_federation
+    from fedvalue.flower._server import Task, plan_federation, server_app, value_federation
     from fedvalue.flower._settings import Settings
     from fedvalue.flower._trainer import FlowerTrainer
-    from fedvalue.flower.deployment import Deployment, deploy, register, renew, run_deployment
+    from fedvalue.flower.deployment import (
+        Deployment,
+        deploy,
+        plan_deployment,
+        register,
+        renew,
+        run_deployment,
+    )
 
 __all__ = [
     "Deployment",
@@ -49,6 +59,8 @@ __all__ = [
     "client_app",
     "demo",
     "deploy",
+    "plan_deployment",
+    "plan_federation",
     "register",
     "renew",
     "run_deployment",
@@ -63,10 +75,10 @@ _WHERE = {
     "_client": ("Party", "add_to", "client_app"),
     "_demo": ("demo",),
     "_foreign": ("value_foreign",),
-    "_server": ("Task", "server_app", "value_federation"),
+    "_server": ("Task", "plan_federation", "server_app", "value_federation"),
     "_settings": ("Settings",),
     "_trainer": ("FlowerTrainer",),
-    "deployment": ("Deployment", "deploy", "register", "renew", "run_deployment"),
+    "deployment": ("Deployment", "deploy", "plan_deployment", "register", "renew", "run_deployment"),
 }
 _WITHOUT_FLOWER = ("Settings", "write_app")
 

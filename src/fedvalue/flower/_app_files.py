@@ -53,6 +53,8 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "patience": (120.0, "seconds to wait for all nodes at the start, and for lost ones to come back"),
     "message-mb": (64, "models in one message at most, in MB"),
     "memory-mb": (1024.0, "models held by the server at once, in MB"),
+    "checkpoints": (True, "keep what is under way after every round, beside the store, until the run ends"),
+    "dry-run": (False, "only say who is there and what a valuation would take; nothing is trained"),
     "out": ("fedvalue-results", "folder of values and report, seen from where the SuperLink was started"),
     "store": ("", "file that keeps every training; empty: store.db in `out`"),
     "task": ("classification", "classification or regression"),

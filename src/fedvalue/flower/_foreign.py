@@ -6,6 +6,7 @@ sizes of their data come with their first replies; what the game is called is up
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -21,16 +22,18 @@ from fedvalue._checks import whole
 from fedvalue._text import plural
 from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.flower._arrays import Arrays, finite_rows, rows_of
+from fedvalue.flower._checkpoint import Checkpoint, Checkpoints, Key, checkpoint_folder
 from fedvalue.flower._evaluation import ModelsAtNodes
 from fedvalue.flower._foreign_nodes import NodeRoster, in_fixed_order, wait_for
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Models
+from fedvalue.flower._plan import foreseen
 from fedvalue.flower._registered import Directory, RegisteredClient, read_roster
 from fedvalue.flower._reports import ClientReport, remote_scenario
 from fedvalue.flower._results import left_in
 from fedvalue.flower._roster import Roster
-from fedvalue.flower._session import FlowerSession, Key
+from fedvalue.flower._session import FlowerSession
 from fedvalue.flower._settings import quorum_of
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._valuation import Valuation
@@ -67,6 +70,7 @@ def value_foreign(
     seed: int = 0,
     missing: str = "refuse",
     quorum: int = 0,
+    checkpoints: bool = True,
     out: str | Path = "fedvalue-results",
     **options: Any,
 ) -> Values:
@@ -84,7 +88,8 @@ def value_foreign(
     store: change it when the app or its data change. Clients that are not there after `patience`, or cannot say how much data
     they have, are absent: the others are valued if they are at least `quorum` (0: two). When nodes are lost later, `missing` is
     "refuse" or "use-known", to value the others. `empty` is v(∅): what `initial` reaches, or a number. The folder `out` gets the
-    values, a report, the record of the run and every training. Options are those of FlowerTrainer.
+    values, a report, the record of the run and every training; beside the store, what is under way is kept after every round
+    (`checkpoints`), to go on from if this is killed. Options are those of FlowerTrainer.
     """
     if (evaluate is None) != share_all_models:
         raise InputError(
@@ -126,12 +131,19 @@ def value_foreign(
     with left_in(Path(out), valuation.settings, incidents):
         registered = read_roster(Path(roster)) if roster else ()
         least = quorum_of(quorum, clients)
-        options = {"log": note, "registered": registered, "quorum": least, **options}
+        kept = Checkpoints(checkpoint_folder(valuation.store), lambda text: flower_log(INFO, text))
+        own: dict[str, Any] = {"log": note, "registered": registered, "quorum": least}
+        options = {**own, "checkpoints": kept if checkpoints else None, **options}
         trainer = ForeignTrainer(grid, app, clients, **options)
         game = FederatedGame(
             trainer.scenario, app, Training(rounds=rounds), metric=metric, trainer=trainer, empty=empty
         )
-        return valuation.run(game, trainer.roster)
+        if trainer.seconds_of_round_1 is not None:
+            ahead = method, budget, seed, valuation.store, trainer.seconds_of_round_1
+            flower_log(INFO, foreseen(game, *ahead))
+        values = valuation.run(game, trainer.roster)
+        kept.remove()
+        return values
 
 
 def _of_arrays(evaluate: Evaluate | FlowerEvaluate, rounds: int) -> Evaluate:
@@ -229,6 +241,7 @@ class ForeignTrainer(FlowerTrainer):
     """A trainer for apps that know nothing of us; `scenario` is what is known of their clients."""
 
     roster: Roster
+    seconds_of_round_1: float | None
 
     def __init__(
         self,
@@ -269,9 +282,20 @@ class ForeignTrainer(FlowerTrainer):
 
         Who does not is absent. Returns what was trained.
         """
-        probe, roster = self._foreign_session(None), self.roster
+        roster, checkpoint = self.roster, None
+        if self.checkpoints is not None:
+            names = [report.name for report in roster.reports]
+            initial = _ArraySession(self.app).initial()
+            checkpoint = self.checkpoints.of(initial, "round 1", self.app.identity(), names)
+            self.packing.sizes.update(checkpoint.sizes)
+            checkpoint.sizes = self.packing.sizes  # which replies tell, and no other message
+        probe = self._foreign_session({}, checkpoint)
         self.stage(f"round 1: {plural(len(roster.nodes), 'client')} train, and say how much data they have")
+        began = time.monotonic()
         trained = finite_rows(first_round(probe, [(client, 0) for client in range(len(roster.nodes))]))
+        self.seconds_of_round_1 = (
+            time.monotonic() - began if roster.rounds else None
+        )  # else from a checkpoint
         there = np.flatnonzero(trained).tolist()
         lost = {client: failure.reason for client, failure in probe.nodes.lost.items()}
         if len(there) < quorum:
@@ -292,11 +316,17 @@ class ForeignTrainer(FlowerTrainer):
         self, roster: Roster, scenario: Scenario, learner: Learner, training: Training
     ) -> FlowerSession:
         """A session by the usual messages; what is known of round 1 is not asked for again."""
-        return self._foreign_session(self._first_rounds)
+        inner = _ArraySession(self.app)
+        return self._foreign_session(
+            self._first_rounds, self.checkpoint_of(inner, scenario, learner, training)
+        )
 
-    def _foreign_session(self, first_rounds: Mapping[Any, Arrays] | None) -> FlowerSession:
+    def _foreign_session(
+        self, first_rounds: Mapping[Key, Arrays], checkpoint: Checkpoint | None
+    ) -> FlowerSession:
         nodes = Nodes(self.roster, self.packing, self.deadline)
-        return FlowerSession(_ArraySession(self.app), nodes, self.memory, self.measure, first_rounds)
+        inner = _ArraySession(self.app)
+        return FlowerSession(inner, nodes, self.memory, self.measure, first_rounds, checkpoint)
 
 
 def _report(key: str, size: int, place: int, name: str) -> ClientReport:

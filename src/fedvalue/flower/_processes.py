@@ -76,6 +76,10 @@ class Federation:
                     f"The SuperLink did not start within {_READY_SECONDS:.0f} s: {self.log('superlink')}"
                 )
             time.sleep(0.1)
+        self.start_executor()
+
+    def start_executor(self) -> None:
+        """Starts what runs ServerApps for the SuperLink."""
         self.start("superexec", "flower-superexec", *self.trust, "--runtime-api-address", self.address)
 
     def start_node(self, name: str, config: Mapping[str, Value], *options: str) -> None:
@@ -115,6 +119,10 @@ class Federation:
 
     def start(self, name: str, program: str, *arguments: str) -> None:
         """Starts a program of this Python environment, as the leader of a process group."""
+        if name in self.processes and self.processes[name].poll() is None:
+            raise FedvalueError(
+                f"A process is called {name!r} already: it would be forgotten, and never be ended."
+            )
         path = Path(sys.executable).parent / program
         if not path.exists():
             raise FedvalueError(

@@ -14,7 +14,7 @@ from flwr.common import log
 from fedvalue._files import write_json
 from fedvalue.errors import FedvalueError
 from fedvalue.flower._settings import ERROR_FILE
-from fedvalue.run import VALUES_FILE
+from fedvalue.run import VALUES_FILE, keep_earlier
 from fedvalue.values import Values
 
 __all__ = ["Awaited", "left_in"]
@@ -24,11 +24,11 @@ __all__ = ["Awaited", "left_in"]
 def left_in(out: Path, settings: Mapping[str, Any], incidents: Sequence[str]) -> Iterator[None]:
     """If what is done in here fails, the folder says why, with the settings and what had happened till then.
 
-    What an earlier run has left there stays.
+    What an earlier run has left there stays; why an earlier one failed is kept elsewhere.
     """
     out.mkdir(parents=True, exist_ok=True)
     error_file = out / ERROR_FILE
-    error_file.unlink(missing_ok=True)
+    keep_earlier(out, [ERROR_FILE])
     try:
         yield
     except Exception as error:  # whoever waits for the result is told, whatever happened
@@ -40,23 +40,28 @@ def left_in(out: Path, settings: Mapping[str, Any], incidents: Sequence[str]) ->
 
 
 class Awaited:
-    """Made before the run begins: what an earlier one has left is not taken for its result."""
+    """Made before the run begins: what an earlier one has left is not taken for its result, which is in `file`."""
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, file: str = VALUES_FILE) -> None:
         self.out = out
+        self.file = file
         self._before = self._written()
 
     def values(self, otherwise: str) -> Values:
-        """The values of the run, after its end. Where it failed, an error with its reason, or else the given one."""
+        """The values of the run, after its end; see `content`."""
+        return Values.from_dict(self.content(otherwise))
+
+    def content(self, otherwise: str) -> Any:
+        """What the run has left, after its end. Where it failed, an error with its reason, or else the given one."""
         values, error = self._written()
         if error is not None and error != self._before[1]:
             raise FedvalueError(json.loads((self.out / ERROR_FILE).read_text(encoding="utf-8"))["error"])
         if values is None or values == self._before[0]:
             raise FedvalueError(f"The run ended without a result: {otherwise}")
-        return Values.from_dict(json.loads((self.out / VALUES_FILE).read_text(encoding="utf-8")))
+        return json.loads((self.out / self.file).read_text(encoding="utf-8"))
 
     def _written(self) -> tuple[int | None, int | None]:
-        """When values and error were written."""
-        files = (self.out / VALUES_FILE, self.out / ERROR_FILE)
+        """When result and error were written."""
+        files = (self.out / self.file, self.out / ERROR_FILE)
         values, error = (file.stat().st_mtime_ns if file.exists() else None for file in files)
         return values, error

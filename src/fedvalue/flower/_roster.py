@@ -163,11 +163,7 @@ class Roster:
         self.queries += 1
         mailbox, asked = Mailbox(self.grid), list[int]()
         again: dict[int, float] = {}  # node → when it may be asked again; infinite while it need not
-        task, classes, vocabulary = self.kind
-        kind = ConfigRecord(
-            {"protocol": PROTOCOL, "task": task, "classes": classes, "vocabulary": vocabulary}
-        )
-        content = RecordDict({CONFIG: kind})
+        content = self._query()
         ends = time.monotonic() + seconds
         while wanted() and time.monotonic() < ends:
             now = time.monotonic()
@@ -185,6 +181,20 @@ class Roster:
                 yield asked[place], _report(answer)
             if wanted():
                 time.sleep(min(_LOOK_SECONDS, max(0.0, ends - time.monotonic())))
+
+    def _query(self) -> RecordDict:
+        """The question what data a node has."""
+        task, classes, vocabulary = self.kind
+        kind = ConfigRecord(
+            {"protocol": PROTOCOL, "task": task, "classes": classes, "vocabulary": vocabulary}
+        )
+        return RecordDict({CONFIG: kind})
+
+    def ask_again(self, seconds: float) -> None:
+        """Asks all clients what data they have, and waits for their answers; to see how long that takes."""
+        clients = range(len(self.nodes))
+        self.queries += 1
+        self.post(QUERY, clients, [self._query() for _ in clients], "query", seconds).answers()
 
     def check(self, scenario: Scenario) -> None:
         """Refuses a scenario that is not the one the nodes hold."""

@@ -11,8 +11,11 @@ from flwr.app import Context
 from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
 
+from fedvalue._files import write_json
 from fedvalue.errors import InputError
 from fedvalue.flower._blocks import why_unknown
+from fedvalue.flower._checkpoint import Checkpoints, checkpoint_folder
+from fedvalue.flower._plan import PLAN_FILE, FederationPlan, plan_of
 from fedvalue.flower._registered import read_roster
 from fedvalue.flower._reports import remote_scenario
 from fedvalue.flower._results import left_in
@@ -24,7 +27,7 @@ from fedvalue.games import FederatedGame
 from fedvalue.scenarios import Dataset
 from fedvalue.values import Values
 
-__all__ = ["Task", "server_app", "value_federation"]
+__all__ = ["Task", "plan_federation", "server_app", "value_federation"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,11 @@ def server_app(
         settings = Settings.from_config(context.run_config, own_settings)
         incidents: list[str] = []
         with left_in(settings.out, settings.plain(), incidents):
+            if settings.dry_run:
+                plan = plan_federation(grid, settings, _loaded(load, context), model, incidents.append)
+                for line in plan.lines():
+                    log(INFO, line)
+                return
             values = value_federation(grid, settings, _loaded(load, context), model, incidents.append)
         if values.warning:
             log(WARNING, values.warning)
@@ -86,6 +94,60 @@ def value_federation(
 
     `on_incident` is told who was left out or came back, as it happens.
     """
+    game, trainer, roster = _assembled(grid, settings, task, model, on_incident)
+    at_nodes = settings.evaluate == "nodes"
+    valuation = Valuation(
+        method=settings.method,
+        budget=settings.budget,
+        seed=settings.training.seed,
+        options=settings.options,
+        missing=settings.missing,
+        evaluated_at=settings.evaluate,
+        store=settings.store_path,
+        out=settings.out,
+        settings=settings.plain(),
+        unknown=why_unknown(report.held_out for report in roster.reports) if at_nodes else None,
+    )
+    values = valuation.run(game, roster)
+    if trainer.checkpoints is not None:
+        trainer.checkpoints.remove()
+    return values
+
+
+def plan_federation(
+    grid: Grid,
+    settings: Settings,
+    task: Task,
+    model: str | Callable[..., Any] | None = None,
+    on_incident: Callable[[str], None] = lambda text: None,
+) -> FederationPlan:
+    """The dry run: who is there, and what a valuation with these settings would take. Nothing is trained at the nodes."""
+    game, trainer, roster = _assembled(grid, settings, task, model, on_incident)
+    plan = plan_of(
+        game,
+        roster,
+        method=settings.method,
+        options=settings.options,
+        budget=settings.budget,
+        store=settings.store_path,
+        memory=trainer.memory,
+        message_bytes=trainer.message_bytes,
+        checkpoints=settings.checkpoints,
+        patience=settings.patience,
+    )
+    settings.out.mkdir(parents=True, exist_ok=True)
+    write_json(settings.out / PLAN_FILE, plan.to_dict())
+    return plan
+
+
+def _assembled(
+    grid: Grid,
+    settings: Settings,
+    task: Task,
+    model: str | Callable[..., Any] | None,
+    on_incident: Callable[[str], None],
+) -> tuple[FederatedGame, FlowerTrainer, Roster]:
+    """The game of the clients that are connected, once they have said what data they have, and its trainer."""
 
     def note(incident: str) -> None:
         log(INFO, incident)
@@ -111,6 +173,8 @@ def value_federation(
     scenario = remote_scenario(
         roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts, by_client=True
     )
+    kept = checkpoint_folder(settings.store_path)
+    checkpoints = Checkpoints(kept, lambda text: log(INFO, text)) if settings.checkpoints else None
     trainer = FlowerTrainer(
         grid,
         roster,
@@ -118,6 +182,7 @@ def value_federation(
         deadline=settings.deadline,
         patience=settings.patience,
         message_bytes=int(settings.message_mb * (1 << 20)),
+        checkpoints=checkpoints,
     )
     game = FederatedGame(
         scenario,
@@ -128,16 +193,4 @@ def value_federation(
         replicates=settings.replicates,
         empty=settings.empty,
     )
-    valuation = Valuation(
-        method=settings.method,
-        budget=settings.budget,
-        seed=settings.training.seed,
-        options=settings.options,
-        missing=settings.missing,
-        evaluated_at=settings.evaluate,
-        store=settings.store_path,
-        out=settings.out,
-        settings=settings.plain(),
-        unknown=None if test is not None else why_unknown(report.held_out for report in roster.reports),
-    )
-    return valuation.run(game, roster)
+    return game, trainer, roster

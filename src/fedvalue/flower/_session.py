@@ -28,14 +28,13 @@ from fedvalue.flower._arrays import (
     row_digest,
     to_arrays,
 )
+from fedvalue.flower._checkpoint import Checkpoint, Key, Wave
 from fedvalue.flower._evaluation import Measure
 from fedvalue.flower._nodes import AloneTraining, Nodes
 from fedvalue.outcome import Outcome
 from fedvalue.training import AveragingSession, Drawing, Stack, Telling, reseeds
 
-__all__ = ["FlowerSession", "Key"]
-
-Key = tuple[int, int, int | None, bytes]  # round, client, seed, digest of the model that was sent
+__all__ = ["FlowerSession"]
 
 
 @dataclass
@@ -67,8 +66,11 @@ class _Remembered:
 class FlowerSession:
     """See `fedvalue.training.Session`; `nodes` says why trainings are missing. `measure` is set where nodes evaluate.
 
-    `first_rounds` are trainings of round 1 that another session with the same app has come to know.
+    `first_rounds` are trainings of round 1 that another session with the same app has come to know. With a `checkpoint`
+    local trainings of round 1 are kept on disk, where `keeps_every_round` those of all rounds.
     """
+
+    keeps_every_round = False
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class FlowerSession:
         memory: int,
         measure: Measure | None = None,
         first_rounds: Mapping[Key, Arrays] | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.inner = inner
         self.nodes = nodes
@@ -93,7 +96,9 @@ class FlowerSession:
                 "The initial model has numbers that are not finite; it cannot be trained in a federation."
             )
         self.rows = max(1, memory // (6 * bytes_of(to_arrays(first))))
-        self._remembered = _Remembered(memory // 4, first=dict(first_rounds or {}))
+        self.checkpoint = checkpoint
+        known = {**(first_rounds or {}), **(checkpoint.trained if checkpoint else {})}
+        self._remembered = _Remembered(memory // 4, first=known)
         if isinstance(inner, Drawing):
             self.drawn = inner.drawn  # else the model is given, and no other can be drawn
         if measure is not None:
@@ -149,14 +154,26 @@ class FlowerSession:
             if key is not None and key not in trained and not self.nodes.is_silent(owner):
                 wanted.setdefault(owner, {})[key] = row
         rows = {owner: list(of_key.values()) for owner, of_key in wanted.items()}
+        new: dict[Key, Arrays] = {}
         for (_, row), model in self.nodes.train(arrays, rows, t, seeds).items():
             key = keys[row]
             assert key is not None  # such rows are not sent
-            trained[key] = model
+            trained[key] = new[key] = model
             self._remembered.add(key, model)
+        if self.checkpoint is not None and new and (t == 1 or self.keeps_every_round):
+            self.checkpoint.keep_trained(new)
         missing = missing_row(arrays)
         models = [missing if key is None else trained.get(key, missing) for key in keys]
         return from_arrays({name: np.stack([model[name] for model in models]) for name in arrays}, like=stack)
+
+    def take_wave(self, trials: Sequence[Trial]) -> Wave | None:
+        """Those of these coalitions that a process which was killed had under way."""
+        return None if self.checkpoint is None else self.checkpoint.take_wave(trials)
+
+    def keep_wave(self, trials: Sequence[Trial], t: int, models: Stack) -> None:
+        """The models of these coalitions have round t behind them."""
+        if self.checkpoint is not None:
+            self.checkpoint.keep_wave(trials, t, to_arrays(models))
 
     def begin_alone(self, trials: Sequence[Trial], rounds: int) -> tuple[list[Trial], AloneTraining]:
         """Those of the coalitions that are one client each, and in none of the others, on their way to the end.
@@ -165,9 +182,10 @@ class FlowerSession:
         the server for, and one message does for all of them. Flower starts an app for every message, which takes
         seconds. A client of larger coalitions gets a message in every round anyway, and trains all its models as
         one stack, which is faster than one of them after the others: it does not go alone. Nor does anybody where there are several
-        seeds.
+        seeds, or where no more than a round may be lost: on its way through all rounds, a client keeps nothing.
         """
-        masks = [mask for mask, _ in trials] if {number for _, number in trials} == {0} else []
+        possible = self.checkpoint is None and {number for _, number in trials} == {0}
+        masks = [mask for mask, _ in trials] if possible else []
         in_larger = reduce(or_, (mask for mask in masks if mask.bit_count() > 1), 0)
         single = [members(mask)[0] for mask in masks if mask.bit_count() == 1 and not mask & in_larger]
         known = self._remembered.alone

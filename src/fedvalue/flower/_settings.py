@@ -52,6 +52,8 @@ class Settings:
     patience: float = 120.0
     message_mb: float = 64
     memory_mb: float = 1024.0
+    checkpoints: bool = True
+    dry_run: bool = False
     out: Path = Path("fedvalue-results")
     store: Path | None = None
     training: Training = Training()  # noqa: RUF009 - frozen
@@ -68,7 +70,7 @@ class Settings:
             raise InputError(
                 f"A quorum of {self.quorum} is more than the {self.clients} clients that there are."
             )
-        for name in ("noise", "own_seeds", "share_all_models"):
+        for name in ("noise", "own_seeds", "share_all_models", "checkpoints", "dry_run"):
             if not isinstance(getattr(self, name), bool):
                 shown = name.replace("_", "-")
                 raise InputError(f"{shown} must be true or false. Got {getattr(self, name)!r}.")

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial
 from itertools import islice
-from operator import and_
 from typing import cast
 
 import numpy as np
 
-from fedvalue._text import listed, plural
+from fedvalue._text import listed
 from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError, UnavailableError, UtilityError
-from fedvalue.flower._arrays import finite_rows, joined
+from fedvalue.flower._arrays import finite_rows, from_arrays, joined, to_arrays
+from fedvalue.flower._checkpoint import Checkpoint, Checkpoints
 from fedvalue.flower._evaluation import StacksAtNodes
+from fedvalue.flower._lost import unavailable
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Stacks
@@ -43,6 +44,7 @@ from fedvalue.training import (
     Trace,
     Training,
     canonical_trials,
+    continued_rounds,
     first_round,
     later_rounds,
     measured,
@@ -68,7 +70,8 @@ class FlowerTrainer:
     `deadline` bounds a round: who has not answered by then is left out. A message with the work of several rounds
     has as many times as long. Coalitions that need a client that was left out are tried again if it answers within
     `patience` seconds after the others are done; if not, an UnavailableError names it. `message_bytes` bounds
-    the models in one message, `memory` those held at once.
+    the models in one message, `memory` those held at once. With `checkpoints`, a folder, what is under way is kept there
+    after every round, and another trainer with the same goes on from it.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class FlowerTrainer:
         patience: float = 120.0,
         message_bytes: int = 64 << 20,
         log: Callable[[str], None] = lambda text: None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         if grid is None and roster is None:
             raise InputError(
@@ -101,6 +105,7 @@ class FlowerTrainer:
         self.patience = patience
         self.message_bytes = message_bytes
         self.log = log
+        self.checkpoints = checkpoints
         self.stage: Callable[[str], None] = lambda text: None
         self._before = (roster.rounds, roster.messages) if roster else (0, 0)
         self._open: tuple[tuple[object, ...], FlowerSession] | None = None
@@ -145,6 +150,8 @@ class FlowerTrainer:
             some = {trial: same for trial, same in asked.items() if trial[1] in seeds}
             session = self._opened(scenario, learner, rules)
             yield from self._trained(session, scenario, rules.rounds, some, seeds, failed)
+            if session.checkpoint is not None and not session.reseeds:
+                session.checkpoint.remove()  # the next seed has a session, and files, of its own
         if failed:
             raise not_measured(scenario, failed)
 
@@ -159,6 +166,8 @@ class FlowerTrainer:
     ) -> Iterator[tuple[Trial, Outcome]]:
         """Trials with the given seeds in one session, and those that are the same training; in several attempts."""
         left = list(asked)
+        if self.checkpoints is not None:
+            self.checkpoints.tell_of_others()
         for _ in range(_ATTEMPTS):
             session.nodes.forget_losses()
             for trial, outcome in self._attempt(session, scenario, rounds, list(left), seeds, failed):
@@ -170,20 +179,22 @@ class FlowerTrainer:
                 break
         if left:
             masks = list(dict.fromkeys(mask for trial in left for mask, _ in asked[trial]))
-            raise _unavailable(session.nodes, scenario, masks)
+            raise unavailable(session.nodes, scenario, masks)
 
     def trace(self, scenario: Scenario, learner: Learner, training: Training) -> Trace:
         """Records the run of all clients that have data; what was trained before is not trained again."""
         need_updates(learner)
         began = time.perf_counter()
         session = self._opened(scenario, learner, training)
+        session.keeps_every_round = True  # what is looked at are the models of all clients after all rounds
         for _ in range(_ATTEMPTS):
             session.nodes.forget_losses()
             clients, starts, local_models, end = recorded_rounds(session, scenario, training.rounds)
             if finite_rows(end).all() or not self._back(session):
                 break
+        session.keeps_every_round = False
         if not finite_rows(end).all():
-            raise _unavailable(session.nodes, scenario, [(1 << scenario.n) - 1])
+            raise unavailable(session.nodes, scenario, [(1 << scenario.n) - 1])
         seconds = time.perf_counter() - began
         recorded = tuple(starts), tuple(local_models)
         return Trace(cast(AveragingSession, session), clients, *recorded, end, seconds)
@@ -245,6 +256,13 @@ class FlowerTrainer:
     def _advanced(
         self, session: FlowerSession, scenario: Scenario, rounds: int, trials: Sequence[Trial], seeds: Seeds
     ) -> Iterator[_Ended]:
+        under_way = session.take_wave(trials)
+        if under_way is not None:
+            wave, models = under_way.trials, from_arrays(under_way.models, like=session.initial())
+            after = partial(session.keep_wave, wave)
+            given = (rounds, wave, models, under_way.done, seeds, self.stage, after)
+            yield wave, continued_rounds(session, scenario, *given)
+            trials = [trial for trial in trials if trial not in wave]
         begun = sorted({(i, number) for mask, number in trials for i in members(mask)})
         if not begun:
             return
@@ -252,7 +270,8 @@ class FlowerTrainer:
         first = first_round(session, begun, seeds)
         rows = {start: row for row, start in enumerate(begun)}
         for wave in waves(trials, session.rows):
-            yield wave, later_rounds(session, scenario, rounds, wave, first, rows, seeds, self.stage)
+            after = partial(session.keep_wave, wave)
+            yield wave, later_rounds(session, scenario, rounds, wave, first, rows, seeds, self.stage, after)
 
     def _measured(
         self,
@@ -304,29 +323,15 @@ class FlowerTrainer:
         inner = cast(AveragingSession, learner.session(scenario, training, self.device, self.memory))
         stacks = Stacks(scenario, learner, training, self.message_bytes)
         measure = StacksAtNodes(stacks, isinstance(inner, Telling)) if at_nodes else None
-        return FlowerSession(inner, Nodes(roster, stacks, self.deadline), self.memory, measure)
+        checkpoint = self.checkpoint_of(inner, scenario, learner, training)
+        nodes = Nodes(roster, stacks, self.deadline)
+        return FlowerSession(inner, nodes, self.memory, measure, checkpoint=checkpoint)
 
-
-def _unavailable(nodes: Nodes, scenario: Scenario, masks: Sequence[int]) -> UtilityError:
-    if nodes.diverged and not nodes.lost:
-        return _diverged(nodes, scenario, masks)
-    reasons = {client: failure.reason for client, failure in sorted(nodes.lost.items())}
-    told = [f"{scenario.names[client]} {reason}" for client, reason in reasons.items()]
-    return UnavailableError(
-        f"{plural(len(masks), 'coalition')} could not be trained: {'; '.join(told[:6])}. What was finished is kept: start "
-        "these nodes again and run the same valuation, or set missing='use-known' to value the others alone.",
-        members(masks[0]),
-        reasons,
-    )
-
-
-def _diverged(nodes: Nodes, scenario: Scenario, masks: Sequence[int]) -> UtilityError:
-    """Nobody was away, so nobody is named as missing; who is part of all these coalitions is worth a look."""
-    where = ", ".join(scenario.names[i] for i in sorted(nodes.diverged)[:6])
-    shared = members(reduce(and_, masks))
-    suspects = f" All of them have {', '.join(scenario.names[i] for i in shared[:6])}." if shared else ""
-    return UtilityError(
-        f"The training of {plural(len(masks), 'coalition')} diverged: at {where} their models came to numbers that are not "
-        f"finite.{suspects} The others are kept. Lower the rate, or ask whether a client manipulates its models.",
-        members(masks[0]),
-    )
+    def checkpoint_of(
+        self, inner: AveragingSession, scenario: Scenario, learner: Learner, training: Training
+    ) -> Checkpoint | None:
+        """Where such a session keeps what is under way, if anywhere."""
+        if self.checkpoints is None or not isinstance(initial := inner.initial(), Mapping):
+            return None
+        identity = scenario.fingerprint, dict(learner.identity()), training.identity()
+        return self.checkpoints.of(to_arrays(initial), *identity)

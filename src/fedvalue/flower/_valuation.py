@@ -75,7 +75,7 @@ class Valuation:
                 details={**values.details, **facts},
                 notes=notes,
                 absent={**roster.absent, **values.absent},
-            )
+            ).as_written()
             self._leave(values, store, {**self._record(game, values), "began": began, "ended": _now()})
         return values
 

@@ -80,6 +80,11 @@ class Payout:
     absent_rule: str = "excluded"
     agreement: str = ""
 
+    @property
+    def shared(self) -> Decimal:
+        """What those get who were valued: the pot without what the rule for absent clients takes."""
+        return sum((line.amount for line in self.lines), Decimal(0))
+
     def text(self, amount: Decimal) -> str:
         """An amount for people: thousands apart, as many decimals as the step has.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue._checks import did_you_mean
+from fedvalue._files import is_sealed
 from fedvalue._text import listed, one_line
 from fedvalue.errors import InputError
 from fedvalue.payout._money import as_decimal
@@ -184,6 +185,10 @@ def _of_earlier(path: Path) -> AbsentRule:
         raise InputError(f"Cannot read {file}, the earlier period: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is neither values nor a payout: it does not hold JSON.") from error
+    if isinstance(data, Mapping) and "format" in data and not is_sealed(data):
+        raise InputError(
+            f"{file}, the earlier period, is not as fedvalue wrote it: its content does not match its checksum, or it has none."
+        )
     if not isinstance(data, Mapping) or not str(data.get("format")).startswith("fedvalue.payout/"):
         try:
             return AbsentRule("last-period", Values.from_dict(data), str(path))

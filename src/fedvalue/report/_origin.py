@@ -98,7 +98,7 @@ def rows_of(values: Values, record: Mapping[str, Any] | None) -> list[int] | Non
 
 
 def _of_federation(record: Mapping[str, Any], rows: list[tuple[str, str]], until: str) -> Origin:
-    """Who took part with how many rows, how the run was set, and what happened in it."""
+    """Who took part with how many rows, how the run was set, and what it took."""
     scenario, settings = part_of(record, "scenario"), part_of(record, "settings")
     clients = zip(scenario.get("clients", ()), scenario.get("rows", ()), strict=False)
     versions = [f"{name} {version}" for name, version in part_of(record, "versions").items()]
@@ -112,7 +112,6 @@ def _of_federation(record: Mapping[str, Any], rows: list[tuple[str, str]], until
         ("Began and ended", f"{record.get('began', 'not recorded')}, {record.get('ended', 'not recorded')}"),
         ("Messages", f"{record.get('messages', '?')} in {record.get('message_rounds', '?')} message rounds"),
     ]
-    rows += [("Incident", str(incident)) for incident in record.get("incidents", ())]
     why = "The values were made in a Flower federation: its nodes have the data. The settings below make the same run again."
     kept = {key: part for key, part in record.items() if key != "store"}
     return Origin(("a Flower federation",), None, why, tuple(rows), kept, until)

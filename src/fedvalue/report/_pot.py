@@ -34,7 +34,31 @@ def pot_lines(paid: Payout | Absent) -> tuple[str, ...]:
             f"{called(some[0].name)} gets the most, {_amount(paid, some[0])}, and {called(some[-1].name)} the least of the "
             f"{count(len(some))} clients who are paid, {_amount(paid, some[-1])}"
         )
-    return (f"{pot} {said}{_without(nothing)}.",)
+    return (f"{pot} {said}{_without(nothing)}.", *_of_absent(paid))
+
+
+def _of_absent(paid: Payout) -> tuple[str, ...]:
+    """What the rule for absent clients does with the pot, where there are some.
+
+    >>> from fedvalue.payout import payout
+    >>> from fedvalue.values import Values
+    >>> values = Values([3.0, 1.0], ("a", "b"), "exact", 4, guarantee="exact", absent={"c": "was away"})
+    >>> _of_absent(payout(values, 100, absent="escrow=0.2"))
+    ('c was absent; by the rule escrow, 20.00 are set aside.',)
+    """
+    if not paid.absent:
+        return ()
+    names = [one.name for one in paid.absent]
+    who = named(names) if len(names) <= MOST_NAMED else plural(len(names), "client")
+    unit = f" {one_line(paid.currency)}" if paid.currency else ""
+    rest = paid.pot - paid.shared
+    what = (
+        f"{paid.text(rest)}{unit} are {'set aside' if paid.held else 'paid to them'}"
+        if rest
+        else "they get nothing"
+    )
+    rule = paid.absent_rule.partition("=")[0]
+    return (f"{who} {'was' if len(names) == 1 else 'were'} absent; by the rule {rule}, {what}.",)
 
 
 def _amount(paid: Payout, line: Line) -> str:

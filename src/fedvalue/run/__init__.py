@@ -5,9 +5,10 @@
 
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure
-from fedvalue.run._dry_run import DryRun
+from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
+    EVIDENCE_FILE,
     RECORD_FILE,
     REPORT_FILE,
     STORE_FILE,
@@ -30,13 +31,16 @@ from fedvalue.run._methods import (
 )
 from fedvalue.run._observers import Evaluation
 from fedvalue.run._requests import refuse_two_ways, with_least, with_own_seeds, with_seeds
+from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
-from fedvalue.run._valuation import compare, value
+from fedvalue.run._reuse import sparing
+from fedvalue.run._valuation import compare, run_requests, value
 from fedvalue.run._words import heading
 
 __all__ = [
     "DISCLOSURE_FILE",
     "AGREEMENT_FILE",
+    "EVIDENCE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
@@ -59,12 +63,17 @@ __all__ = [
     "find_store",
     "heading",
     "keep_earlier",
+    "method_request",
     "methods",
+    "planned_trials",
     "read_record",
     "read_values",
     "refuse_two_ways",
     "run",
+    "run_requests",
     "runnable_methods",
+    "sparing",
+    "stored_trials",
     "value",
     "with_least",
     "with_own_seeds",

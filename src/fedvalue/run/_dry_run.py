@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedvalue._text import count, duration, plural, size
 from fedvalue.coalitions import Trial, by_seed, full_mask
-from fedvalue.games import lacking
+from fedvalue.games import Game, lacking
 from fedvalue.run._adopt import adoptable
 from fedvalue.run._memory import parse_memory
 from fedvalue.run._requests import Request, admit, plan_of
@@ -22,7 +23,7 @@ from fedvalue.training import Weighed, Work, work_of_all, work_of_trials
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
 
-__all__ = ["DryRun", "dry_run"]
+__all__ = ["DryRun", "dry_run", "planned_trials", "stored_trials"]
 
 _SPREAD = 256
 _MOST_IDLE = 100_000  # asks that bring nothing new: a plan that goes on so is stopped when it is run
@@ -131,8 +132,7 @@ def dry_run(job: Job) -> DryRun:
     prepared = job.prepared
     scenario, game, training = prepared.scenario, prepared.game, prepared.game.training
     asked = job.request()
-    admit(game, [asked], job.budget, job.seed)
-    of_method, asks = _asked(game.n, asked, job.seed)
+    of_method, asks = planned_trials(game, asked, job.budget, job.seed)
     everything = work_of_all(scenario, training)
     ends = {0: "the untrained model", full_mask(game.n): "all clients together"}
     besides: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ def dry_run(job: Job) -> DryRun:
         trials = [*of_method, *((mask, 0) for mask in ends if mask not in masks)]
         if game.replicates > 1:
             trials = [(mask, replicate) for replicate in range(game.replicates) for mask, _ in trials]
-        known = _stored(job, trials)
+        known = stored_trials(game, job.store_path, trials)
         work = work_of_trials(scenario, training, trials)
         left = [trial for trial in trials if trial not in known]
         passes = (work_of_trials(scenario, training, left) if known else work).passes
@@ -174,8 +174,12 @@ def dry_run(job: Job) -> DryRun:
     )
 
 
-def _asked(n: int, asked: Request, seed: int) -> tuple[list[Trial] | None, int]:
+def planned_trials(
+    game: Game, asked: Request, budget: int | None, seed: int
+) -> tuple[list[Trial] | None, int]:
     """What the method asks for, of one seed or several, and in how many steps; None for all of very many."""
+    admit(game, [asked], budget, seed)
+    n = game.n
     if asked.method.view is not None:
         return [(full_mask(n), 0)], 1  # one recorded training of all clients
     if (asked.exact or asked.method.guarantee == "exact") and n > _LARGEST_LISTED:
@@ -199,9 +203,8 @@ def _asked(n: int, asked: Request, seed: int) -> tuple[list[Trial] | None, int]:
         return list(trials), asks
 
 
-def _stored(job: Job, trials: list[Trial]) -> set[Trial]:
+def stored_trials(game: Game, path: Path | None, trials: Sequence[Trial]) -> set[Trial]:
     """Which of these are in the store; nothing where there is none."""
-    game, path = job.prepared.game, job.store_path
     if path is None or not path.exists():
         return set()
     found: set[Trial] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
@@ -18,6 +18,7 @@ from fedvalue.values import Values
 __all__ = [
     "AGREEMENT_FILE",
     "EARLIER",
+    "EVIDENCE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
@@ -34,7 +35,7 @@ __all__ = [
 
 VALUES_FILE, RECORD_FILE, STORE_FILE, REPORT_FILE = "values.json", "run.json", "store.db", "report.html"
 EARLIER = "earlier"  # the folder of results that made way
-AGREEMENT_FILE = "agreement.json"
+AGREEMENT_FILE, EVIDENCE_FILE = "agreement.json", "evidence.json"
 
 _IDENTITY = (
     "game_id",
@@ -85,20 +86,21 @@ def take_over(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
         _write_record(out, record, store)
 
 
-def keep_earlier(out: Path) -> Path | None:
+def keep_earlier(
+    out: Path, names: Sequence[str] = (VALUES_FILE, RECORD_FILE, REPORT_FILE, AGREEMENT_FILE, EVIDENCE_FILE)
+) -> Path | None:
     """Moves the results in the folder to one in its folder `earlier`, named by when they were written: nothing is deleted.
 
-    None where there are none.
+    None where there are none: the first of the files is not there.
     """
-    files = [out / name for name in (VALUES_FILE, RECORD_FILE, REPORT_FILE, AGREEMENT_FILE)]
-    there = [file for file in files if file.exists()]
-    if not (out / VALUES_FILE).exists():
+    there = [out / name for name in names if (out / name).exists()]
+    if not (out / names[0]).exists():
         return None
     try:
-        written = datetime.fromtimestamp((out / VALUES_FILE).stat().st_mtime, UTC)
+        written = datetime.fromtimestamp((out / names[0]).stat().st_mtime, UTC)
         stem = written.strftime("%Y-%m-%dT%H%M%SZ")
-        names = chain([stem], (f"{stem}-{number}" for number in count(2)))
-        folder = next(of for name in names if not (of := out / EARLIER / name).exists())
+        stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
+        folder = next(of for name in stems if not (of := out / EARLIER / name).exists())
         folder.mkdir(parents=True)
         for file in there:
             file.rename(folder / file.name)
@@ -157,19 +159,16 @@ def read_values(path: Path) -> Values:
             f"{missing}. `fedvalue run --out DIR` writes one, and so does `fedvalue value --json FILE`."
         )
     data = _read_json(file, "a file of values")
-    if (
-        isinstance(data, dict)
-        and str(data.get("format")).startswith("fedvalue.values/")
-        and CHECKSUM not in data
-    ):
+    try:
+        values = Values.from_dict(data)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+    if CHECKSUM not in data:
         raise InputError(
             f"{file} has no checksum, so nobody can tell whether it is as fedvalue wrote it. Run the same command again; "
             "with its store, nothing is trained again. In Python, `values.save(path)` writes one."
         )
-    try:
-        return Values.from_dict(data)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from error
+    return values
 
 
 def read_record(path: Path) -> dict[str, Any] | None:

@@ -225,7 +225,8 @@ class Job:
             refuse_other_job(self.agreed, self)
         if self.out is not None:
             enter(Path(self.out), self.record(), path, self.overwrite)
-        observer = Observer(on_stage, meter.watched(on_outcome), on_values)
+        observer = Observer(on_stage, meter.watched(on_outcome))
+        told = Observer(on_values=on_values)
         with self._ending() as resources:
             store = None if path is None else resources.enter_context(UtilityStore(path))
             (values,) = run_requests(
@@ -241,6 +242,9 @@ class Job:
             )
         if self.agreed is not None:
             values = replace(values, agreement=self.agreed.hash)
+        values = values.as_written()
+        if told.on_values is not None:
+            told.on_values(values)
         result = Result(self, values, meter.outcomes, frozenset(meter.fresh))
         if self.out is not None:
             take_over(Path(self.out), self.record(), path)

@@ -106,24 +106,23 @@ class Result:
         period: str | None = None,
         date: str | datetime.date | None = None,
         operator: str | None = None,
+        statements: str | PathLike[str] | None = None,
     ) -> Path:
         """Writes the report, one file that works offline; Markdown where the name ends in .md.
 
-        Its head says what the job has as `consortium`, `period`, `date` and `operator`, or what is given here.
+        Its head says what the job has as `consortium`, `period`, `date` and `operator`, or what is given here. In the folder
+        `statements` every client gets a page of its own, without the amounts of others.
         """
-        from fedvalue.report import Cover, Terms, render
+        from fedvalue.report import FORMATS, Cover, Terms, facts_of, kind_of, write_statements
 
-        content = render(
-            self.values,
-            self.history(),
-            self.job.record(),
-            Terms(None if pot is None else str(pot), currency, rule, anyway),
-            format or Path(path).suffix,
-            self.job.budget,
-            Cover.of(consortium, period, date, operator),
-        )
+        kind = kind_of(format or Path(path).suffix)
+        terms = Terms(None if pot is None else str(pot), currency, rule, anyway)
+        cover = Cover.of(consortium, period, date, operator)
+        facts = facts_of(self.values, self.history(), self.job.record(), terms, self.job.budget, cover)
         with write_file(Path(path)) as file:
-            file.write(content)
+            file.write(FORMATS[kind](facts).encode())
+        if statements is not None:
+            write_statements(facts, Path(statements), kind)
         return Path(path)
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:

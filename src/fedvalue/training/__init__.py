@@ -15,6 +15,7 @@ from fedvalue.training._cost import (
 from fedvalue.training._fedavg import (
     Begun,
     canonical_masks,
+    continued_rounds,
     data_weights,
     first_round,
     later_rounds,
@@ -75,6 +76,7 @@ __all__ = [
     "Work",
     "canonical_masks",
     "canonical_trials",
+    "continued_rounds",
     "data_weights",
     "first_passes",
     "first_round",

@@ -20,6 +20,7 @@ from fedvalue.training._session import Drawing, Reseeding, Session, Stack
 __all__ = [
     "Begun",
     "canonical_masks",
+    "continued_rounds",
     "data_weights",
     "first_round",
     "later_rounds",
@@ -87,22 +88,42 @@ def later_rounds(
     rows: Mapping[Begun, int],
     seeds: Mapping[int, int | None] = _ONE_SEED,
     stage: Callable[[str], None] = lambda text: None,
+    after: Callable[[int, Stack], None] = lambda t, models: None,
 ) -> Stack:
     """The final models of the wave's trials, whose round-1 local models are the given rows of `first`.
 
-    `stage` is told which round begins.
+    `stage` is told which round begins, and `after` the models when it has ended.
     """
     coalitions = [members(mask) for mask, _ in wave]
     begun = [(i, number) for clients, (_, number) in zip(coalitions, wave, strict=True) for i in clients]
-    owners, of_rows = [i for i, _ in begun], [seeds[number] for _, number in begun]
+    trial_of_row = [c for c, clients in enumerate(coalitions) for _ in clients]
+    local = session.take(first, [rows[start] for start in begun])
+    models = session.average(local, trial_of_row, data_weights(scenario, coalitions))
+    return continued_rounds(session, scenario, rounds, wave, models, 1, seeds, stage, after)
+
+
+def continued_rounds(
+    session: Session,
+    scenario: Scenario,
+    rounds: int,
+    wave: Sequence[Trial],
+    models: Stack,
+    done: int,
+    seeds: Mapping[int, int | None] = _ONE_SEED,
+    stage: Callable[[str], None] = lambda text: None,
+    after: Callable[[int, Stack], None] = lambda t, models: None,
+) -> Stack:
+    """The final models of the wave's trials, whose models after so many rounds are the given ones, a row for each."""
+    coalitions = [members(mask) for mask, _ in wave]
+    owners = [i for clients in coalitions for i in clients]
+    of_rows = [seeds[number] for clients, (_, number) in zip(coalitions, wave, strict=True) for _ in clients]
     trial_of_row = [c for c, clients in enumerate(coalitions) for _ in clients]
     weights = data_weights(scenario, coalitions)
-    local = session.take(first, [rows[start] for start in begun])
-    models = session.average(local, trial_of_row, weights)
-    for t in range(2, rounds + 1):
+    for t in range(done + 1, rounds + 1):
         stage(f"round {t}/{rounds}")
         local = _local(session, session.take(models, trial_of_row), owners, of_rows, t)
         models = session.average(local, trial_of_row, weights)
+        after(t, models)
     return models
 
 

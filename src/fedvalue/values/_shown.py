@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue._extras import need
-from fedvalue._text import plain_table
+from fedvalue._text import one_line, plain_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -44,7 +44,8 @@ def frame(values: Values, level: float) -> DataFrame:
 def text(values: Values) -> str:
     """A plain table, as `print` shows it."""
     title = f"Data value by {values.method}{f' ({values.promise})' if values.promise else ''}"
-    return f"{title}\n{plain_table(['client', 'value', '± 95%', 'share'], _cells(values, 0.95))}"
+    lines = [title, plain_table(["client", "value", "± 95%", "share"], _cells(values, 0.95)), _absent(values)]
+    return "\n".join(filter(None, lines))
 
 
 def table(values: Values, level: float) -> Table:
@@ -52,7 +53,10 @@ def table(values: Values, level: float) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(title=f"Data value by {values.method}", title_justify="left")
+    caption = Text(_absent(values)) if values.absent else None
+    shown = Table(
+        title=f"Data value by {values.method}", title_justify="left", caption=caption, caption_justify="left"
+    )
     shown.add_column("client", overflow="fold")
     for heading in ("value", f"± {level:.0%}", "share"):
         shown.add_column(heading, justify="right", no_wrap=True)
@@ -65,6 +69,15 @@ def table(values: Values, level: float) -> Table:
         )
         shown.add_row(Text(name), *numbers, bar)
     return shown
+
+
+def _absent(values: Values) -> str:
+    """Who has no value, and why."""
+    if not values.absent:
+        return ""
+    return (
+        f"Absent: {'; '.join(f'{one_line(name)} ({one_line(why)})' for name, why in values.absent.items())}."
+    )
 
 
 def _cells(values: Values, level: float) -> list[tuple[str, str, str, str]]:

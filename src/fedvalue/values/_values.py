@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedvalue._checks import as_array, as_path, between, checked_init, expect, whole
-from fedvalue._files import sealed, write_json
+from fedvalue._files import json_ready, sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
@@ -322,6 +323,10 @@ class Values:
         A covariance is written as correlations below the diagonal, row by row, to six decimals.
         """
         return to_dict(self)
+
+    def as_written(self) -> Values:
+        """The values as a file of them is read: what follows from them is then the same for whoever has the file."""
+        return Values.from_dict(json.loads(json.dumps(json_ready(self.to_dict()))))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Writes the values to a file that the commands read, with a checksum."""

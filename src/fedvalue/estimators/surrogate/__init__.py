@@ -18,6 +18,7 @@ of a coalition is luck (`luck` in `_terms`), and a part of the interval.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -36,12 +37,14 @@ from fedvalue.estimators.surrogate._luck_of_a_seed import (
 )
 from fedvalue.estimators.surrogate._one_seed import Known, OneSeed
 from fedvalue.estimators.surrogate._prior import Prior
+from fedvalue.estimators.surrogate._reuse import coalitions_of_others, spared
 from fedvalue.estimators.surrogate._seeds import candidate_trials, default_seeds, seeded_plan
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
 from fedvalue.values import Estimate
 
 __all__ = [
     "FURTHER_SEEDS",
+    "coalitions_of_others",
     "default_seeds",
     "extra_trainings",
     "luck_between",
@@ -65,22 +68,29 @@ def surrogate(
     own_seeds: bool = False,
     most_seeds: int | None = 1,
     known: Known | None = None,
+    new: Sequence[int] | None = None,
 ) -> Plan:
     """All trainings are chosen beforehand and made in one batch, then the process is fitted once.
 
     `seeds` says over how many seeds they are spread; without it the budget does, as far as the game has them
     (`most_seeds`; None: any number). With one seed the values are those of that seed, and `known` are utilities of
-    further coalitions with the variances of their errors (0: none): used, not paid for.
+    further coalitions with the variances of their errors (0: none): used, not paid for. `new` are the numbers of clients
+    of whom nothing is known: where as much is known of the others as the plan asks, only coalitions with them are trained.
 
     No coalition of fewer than `min_coalition` clients is trained: what clients do there is extrapolated. With `own_seeds`
     every training has a seed of its own, so that no two have a local training in common.
     """
     least = _least(n, min_coalition)
     count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
+    if new is not None and (count > 1 or own_seeds):
+        raise MethodError(
+            "The option 'new' goes with one seed: values over several use nothing that is known. Say seeds=1."
+        )
     if own_seeds:
         _refuse_shared(budget, seeds, most_seeds)
     if count == 1 and not own_seeds:
         masks = fixed_plan(n, budget, rng, least=least)
+        masks = masks if new is None else spared(n, masks, known or {}, new)
         data = OneSeed.of(n, masks, (yield masks), known, least)
         return _extrapolated(data.estimate(rng), least)
     trials = seeded_plan(n, budget, count, rng, least)

@@ -15,6 +15,7 @@ from fedvalue._checks import did_you_mean
 from fedvalue.errors import InputError
 from fedvalue.flower._app_files import Value
 from fedvalue.flower._names import comparable
+from fedvalue.flower._plan import PLAN_FILE, FederationPlan
 from fedvalue.flower._registered import RegisteredClient, key_of, read_roster, write_roster
 from fedvalue.flower._results import Awaited
 from fedvalue.flower.deployment._files import (
@@ -27,9 +28,10 @@ from fedvalue.flower.deployment._files import (
 )
 from fedvalue.flower.deployment._link import Link
 from fedvalue.flower.deployment._signing import signatures
+from fedvalue.run import VALUES_FILE
 from fedvalue.values import Values
 
-__all__ = ["register", "run_deployment"]
+__all__ = ["plan_deployment", "register", "run_deployment"]
 
 
 def register(folder: Path, name: str, key_file: Path, replace: bool = False) -> str:
@@ -72,6 +74,24 @@ def run_deployment(
 
     `settings` differ from those in the app for this run. `tell` is given what the run logs, as it comes.
     """
+    awaited, why = _run(folder, dict(settings or {}), tell, VALUES_FILE)
+    values = awaited.values(why)
+    tell(f"Values, report, record of the run and every training are in {awaited.out}.\n")
+    return values
+
+
+def plan_deployment(
+    folder: Path, settings: Mapping[str, Value] | None = None, tell: Callable[[str], None] = lambda text: None
+) -> FederationPlan:
+    """The dry run: has the nodes say who is there, and tells what a valuation would take. Nothing is trained."""
+    awaited, why = _run(folder, {**(settings or {}), "dry-run": True}, tell, PLAN_FILE)
+    return FederationPlan.from_dict(awaited.content(why))
+
+
+def _run(
+    folder: Path, changed: Mapping[str, Value], tell: Callable[[str], None], file: str
+) -> tuple[Awaited, str]:
+    """Signs the app and runs it to its end: where its result will be, and why there may be none."""
     deployment, app = Deployment.read(folder), folder / APP
     try:
         own = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"]["app"][
@@ -79,7 +99,6 @@ def run_deployment(
         ]
     except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
         raise InputError(f"{app} is not an app as `fedvalue flower deploy` writes it: {error}.") from error
-    changed = dict(settings or {})
     if unknown := [key for key in changed if key not in own]:
         raise InputError(
             f"Unknown setting {unknown[0]!r}. {did_you_mean(unknown[0], own)}Settings: {', '.join(own)}."
@@ -93,7 +112,7 @@ def run_deployment(
             f"Cannot write {folder / DATABASE}. Start the SuperLink with superlink.sh first, and use the account under which it "
             "runs."
         )
-    awaited = Awaited(folder / str(changed.get("out") or own["out"]))
+    awaited = Awaited(folder / str(changed.get("out") or own["out"]), file)
     content = build_fab_from_disk(app)
     with _link(folder, deployment) as link:
         run = link.start(content, signatures(content, folder / SIGNING_KEY), changed)
@@ -102,9 +121,7 @@ def run_deployment(
         except KeyboardInterrupt:
             tell(f"The run goes on. To end it: FLWR_HOME={folder / 'flwr'} flwr stop {run} consortium\n")
             raise
-    values = awaited.values(failed or "the log of the SuperLink says more.")
-    tell(f"Values, report, record of the run and every training are in {awaited.out}.\n")
-    return values
+    return awaited, failed or "the log of the SuperLink says more."
 
 
 def _link(folder: Path, deployment: Deployment) -> Link:
