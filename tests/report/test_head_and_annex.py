@@ -149,7 +149,7 @@ def test_what_is_set_aside_and_absent_belongs_to_the_total() -> None:
     assert "Set aside" in page
     assert "200.00" in page
     assert "| Set aside |" in as_markdown(facts)
-    assert "200.00 is set aside for absent clients" in facts.verdict[0]
+    assert "c was absent; by the rule escrow, 200.00 EUR are set aside." in facts.verdict
     assert "It is paid 600.00 EUR: 60.0% of the pot." in facts.statements[0].paragraphs[0]
 
 

@@ -55,7 +55,7 @@ def test_every_option_of_the_command_is_one_of_the_job() -> None:
     import inspect
     from dataclasses import fields
 
-    from fedvalue.cli.run import _OWN
+    from fedvalue.cli._jobs import _OWN
     from fedvalue.cli.run import run as command
 
     of_command = {name for name in inspect.signature(command).parameters if name != "ctx"} - set(_OWN)

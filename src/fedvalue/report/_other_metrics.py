@@ -23,7 +23,9 @@ __all__ = ["Other", "other_metrics"]
 
 Array = NDArray[np.float64]
 
-_SAME = 1e-9  # of the largest value: less is floating-point arithmetic
+_SAME = (
+    1e-6  # of the largest value: less is floating-point arithmetic, which a fit to many trainings amplifies
+)
 _MOST_ASKS = 10_000
 _MOST_CLIENTS = 200
 _AS_ANOTHER = ("correct",)  # the same as the accuracy, times the number of rows
@@ -63,8 +65,8 @@ def other_metrics(values: Values, trainings: History) -> list[Other] | Absent:
                 for part, leaf, stored_as in chosen
             ]
     return Absent(
-        "For that the method has to be led through the stored trainings again, and what it was told, or what it would ask "
-        "for by another metric, is not known from the store alone."
+        "The method would have to be repeated on the stored trainings. Its options are not recorded with the values, or by "
+        "another metric it would ask for trainings that are not in the store."
     )
 
 
