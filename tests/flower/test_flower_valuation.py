@@ -287,7 +287,10 @@ class TestResults:
         assert (tmp_path / "disclosure.json").read_bytes() == before["disclosure.json"]
         assert not (tmp_path / "error.json").exists()
         folders = list((tmp_path / "earlier").iterdir())  # what a new result takes the place of
-        assert sorted(path.name for of in folders for path in of.iterdir()) == ["error.json", *sorted(set(before) - {"disclosure.json"})]
+        assert sorted(path.name for of in folders for path in of.iterdir()) == [
+            "error.json",
+            *sorted(set(before) - {"disclosure.json"}),
+        ]
         (kept,) = (of for of in folders if (of / "values.json").exists())
         for name in ("values.json", "report.html"):
             assert (kept / name).read_bytes() == before[name]
