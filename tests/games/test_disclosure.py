@@ -10,6 +10,7 @@ import pytest
 from federations import QUICK, digits
 
 import fedvalue as fv
+from fedvalue.evidence import verify
 from fedvalue.games import FederatedGame
 from fedvalue.values import Disclosed, Disclosure
 
@@ -80,6 +81,14 @@ def test_a_folder_keeps_one_entry_for_every_run_that_trained(tmp_path: Path) -> 
     (tmp_path / "disclosure.json").write_text("{}")
     with pytest.raises(fv.InputError, match=r"would be lost\. Move it elsewhere"):
         fv.run("digits", **SMALL, budget=8, seeds=1, out=tmp_path, overwrite=True)
+
+
+def test_an_altered_digit_is_found(tmp_path: Path) -> None:
+    fv.run("digits", **SMALL, method="exact", options={"noise": False}, out=tmp_path)
+    file = tmp_path / "disclosure.json"
+    file.write_text(file.read_text().replace('"solo": 2', '"solo": 1', 1))
+    wrong = [check for check in verify(tmp_path).checks if check.state == "wrong"]
+    assert [check.what for check in wrong] == ["What left the clients"]
 
 
 def test_values_and_reports_say_it(tmp_path: Path) -> None:

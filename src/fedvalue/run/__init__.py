@@ -4,7 +4,7 @@
 """
 
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
-from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure
+from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure, read_disclosures
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
@@ -66,6 +66,7 @@ __all__ = [
     "method_request",
     "methods",
     "planned_trials",
+    "read_disclosures",
     "read_record",
     "read_values",
     "refuse_two_ways",

@@ -9,7 +9,7 @@ from fedvalue._files import is_sealed, sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.values import Disclosure
 
-__all__ = ["DISCLOSURE_FILE", "add_disclosure"]
+__all__ = ["DISCLOSURE_FILE", "add_disclosure", "read_disclosures"]
 
 DISCLOSURE_FILE = "disclosure.json"
 _FORMAT = "fedvalue.disclosure/1"
@@ -20,12 +20,13 @@ def add_disclosure(folder: Path, disclosure: Disclosure | None, game_id: str) ->
     if disclosure is None or not any(one.models or one.metrics for one in disclosure.clients):
         return
     file = folder / DISCLOSURE_FILE
-    runs = _read(file) if file.exists() else []
+    runs = read_disclosures(file) if file.exists() else []
     runs = [*runs, {"game_id": game_id, **disclosure.to_dict()}]
     write_json(file, sealed({"format": _FORMAT, "runs": runs}))
 
 
-def _read(file: Path) -> list[object]:
+def read_disclosures(file: Path) -> list[object]:
+    """What is in such a file, run by run, as plain data; refused where that is not as it was written."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         runs = data["runs"] if data["format"] == _FORMAT and is_sealed(data) else None
