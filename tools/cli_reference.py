@@ -67,6 +67,8 @@ fedvalue agreement key operator
 fedvalue sign demo --key operator""",
     "fedvalue data check": "fedvalue data check hospitals --label outcome",
     "fedvalue data ls": "fedvalue data ls",
+    "fedvalue data sketch": "fedvalue data sketch mine --label outcome --secret secret.txt --out sketches",
+    "fedvalue data overlap": "fedvalue data overlap sketches/aachen.sketch.npz sketches/bern.sketch.npz",
     "fedvalue data show": "fedvalue data show digits --clients 6 --partition size+label-flip",
     "fedvalue data fetch": """\
 fedvalue data fetch mnist
@@ -90,6 +92,8 @@ fedvalue period close clinics 2026-Q2 --pot 1000 --currency EUR --clients 4 --ex
 }
 NOT_RUN = {
     "fedvalue data check": "needs a folder of your own",
+    "fedvalue data sketch": "needs a folder of your own",
+    "fedvalue data overlap": "needs the sketches of your clients",
     "fedvalue store rename": "the store of the demo has other clients",
     "fedvalue data fetch": "needs the network",
     "fedvalue flower demo": "starts servers, which takes a minute",

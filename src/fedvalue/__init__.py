@@ -30,12 +30,24 @@ from fedvalue.outcome import Outcome
 from fedvalue.payout import AbsentRule, Payout, payout
 from fedvalue.periods import Period, Periods
 from fedvalue.report import report
-from fedvalue.run import DryRun, Evaluation, Job, Result, benchmark, compare, methods, run, value
+from fedvalue.run import (
+    DryRun,
+    Evaluation,
+    Job,
+    Result,
+    benchmark,
+    compare,
+    methods,
+    run,
+    value,
+    what_if_claimed,
+)
 from fedvalue.scenarios import Dataset, Scenario, load_scenario
 from fedvalue.store import Store, UtilityStore
 from fedvalue.trainers import Trainer
 from fedvalue.training import Learner, Training
 from fedvalue.values import Benefits, Cost, Disclosed, Disclosure, Estimate, Values
+from fedvalue.what_if import WhatIf, copies_once, what_if
 
 __all__ = [
     "AbsentRule",
@@ -82,10 +94,12 @@ __all__ = [
     "UtilityStore",
     "Values",
     "Verdict",
+    "WhatIf",
     "__version__",
     "audit",
     "benchmark",
     "compare",
+    "copies_once",
     "load_scenario",
     "methods",
     "payout",
@@ -96,4 +110,6 @@ __all__ = [
     "sign",
     "value",
     "verify",
+    "what_if",
+    "what_if_claimed",
 ]

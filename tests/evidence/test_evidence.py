@@ -35,7 +35,15 @@ from fedvalue.evidence import sign
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without reports, which take the longest to be written again."""
     folder = tmp_path_factory.mktemp("signed")
+    signed_run(folder, reports=False, scenario="synthetic")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("complete")
     signed_run(folder, scenario="synthetic")
     return folder
 
@@ -52,8 +60,8 @@ def wrong(case: Path, **more: Any) -> list[str]:
 
 
 class TestSound:
-    def test_everything_is_checked_and_nothing_is_wrong(self, case: Path) -> None:
-        found = fv.verify(case / "run", case / "agreement.json", retrain=3, method="permutation")
+    def test_everything_is_checked_and_nothing_is_wrong(self, complete: Path) -> None:
+        found = fv.verify(complete / "run", complete / "agreement.json", retrain=3, method="permutation")
         assert found.sound, str(found)
         assert [check for check in found.checks if check.state == "unchecked"] == []
         looked = {check.what for check in found.checks}
@@ -97,6 +105,7 @@ class TestSound:
         assert found.sound, str(found)
         assert "same to the last bit" in str(found)
 
+    @pytest.mark.slow
     def test_a_store_that_has_grown_since(self, tmp_path: Path) -> None:
         """The surrogate learns from whatever the store knows: what came later must not count."""
         job = {"scenario": "synthetic", "clients": 6, "samples": 15, "store": tmp_path / "s.db", "seeds": 1}
@@ -123,12 +132,37 @@ class TestSound:
         assert found.sound, str(found)
         assert "cannot be computed from the store alone" in str(found)
 
+    @pytest.mark.slow
+    def test_training_again_from_a_folder_of_ones_own(self, tmp_path: Path) -> None:
+        """The folder may be called otherwise, or be on another machine; other rows are another game."""
+        rng, folder = np.random.default_rng(0), tmp_path / "hospitals"
+        folder.mkdir()
+        for name, rows in (("aachen", 30), ("bern", 40), ("como", 25), ("test", 60)):
+            x = rng.normal(size=(rows, 3))
+            lines = [f"{a:.4f},{b:.4f},{c:.4f},{int(a + b + c > 0)}" for a, b, c in x]
+            (folder / f"{name}.csv").write_text("\n".join(["a,b,c,outcome", *lines]) + "\n")
+        fv.run("files", data_dir=folder, label="outcome", method="exact", rounds=1, out=tmp_path / "run")
+        elsewhere = folder.rename(tmp_path / "elsewhere")
+        found = fv.verify(tmp_path / "run", retrain=3, data_dir=elsewhere)
+        assert "3 coalitions of 28" in str(found)
+        assert found.sound, str(found)
+        assert "cannot be read here" in str(fv.verify(tmp_path / "run", retrain=3))
+        with (elsewhere / "bern.csv").open("a") as file:
+            file.write("9.0,9.0,9.0,0\n")
+        assert not fv.verify(tmp_path / "run", retrain=3, data_dir=elsewhere).sound
+
 
 class TestAltered:
-    @pytest.mark.parametrize("name", FILES)
+    @pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("report")])
     def test_a_character_of_any_file(self, case: Path, name: str) -> None:
         alter_file(case / "run", name, random.Random(name))
         assert wrong(case)
+
+    @pytest.mark.parametrize("name", first_fast(["report.html", "report.md"]))
+    def test_a_character_of_a_report(self, complete: Path, tmp_path: Path, name: str) -> None:
+        shutil.copytree(complete, tmp_path / "case")
+        alter_file(tmp_path / "case" / "run", name, random.Random(name))
+        assert any(line.startswith(f"WRONG: {name}") for line in wrong(tmp_path / "case"))
 
     @pytest.mark.parametrize("name", SEALED)
     @pytest.mark.parametrize("seed", first_fast(range(3)))
@@ -197,7 +231,7 @@ class TestAltered:
         assert any("the store was made anew" in line for line in wrong(case))
 
     def test_the_agreement_in_the_folder_is_not_mine(self, case: Path, tmp_path: Path) -> None:
-        other = signed_run(tmp_path / "other", scenario="synthetic", seed=1)
+        other = signed_run(tmp_path / "other", reports=False, scenario="synthetic", seed=1)
         found = fv.verify(case / "run", tmp_path / "other" / "agreement.json")
         assert other.values.agreement not in found.about.values()
         assert any("another agreement than" in line for line in found.lines())

@@ -264,6 +264,9 @@ class TestResults:
         )
         assert again.to_dict() == values.to_dict()
         assert set(values.details) >= {"message_rounds", "messages", "evaluated_at", "incidents"}
+        verdict = fv.verify(tmp_path / "out")  # from the store alone, the absent client being absent
+        assert verdict.sound, str(verdict)
+        assert "they are the same to the last bit" in str(verdict)
 
     def test_a_failed_run_keeps_earlier_results(self, tmp_path: Path) -> None:
         """Also one that fails at its very start, as the app of a server runs it."""

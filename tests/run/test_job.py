@@ -59,7 +59,9 @@ def test_every_option_of_the_command_is_one_of_the_job() -> None:
     from fedvalue.cli.run import run as command
 
     of_command = {name for name in inspect.signature(command).parameters if name != "ctx"} - set(_OWN)
-    assert of_command | {"options", "scenario_options", "model_options"} == {of.name for of in fields(fv.Job)}
+    assert of_command | {"options", "groups", "scenario_options", "model_options"} == {
+        of.name for of in fields(fv.Job)
+    }
 
 
 @pytest.fixture(scope="module")

@@ -118,6 +118,22 @@ class TestOnlyWhatIsTheSame:
         scratch = fv.value(FederatedGame(scenario, "linear", QUICK, replicates=2), "exact")
         assert np.array_equal(values.mean, scratch.mean)
 
+    def test_what_lacks_a_metric_of_ones_own_is_trained(self, tmp_path: Path) -> None:
+        """It is not in the way either: nobody has to say that it is to be trained again."""
+
+        def worst(outputs: Any, labels: Any) -> float:
+            return float(abs(outputs - labels).max())
+
+        store, trainer = tmp_path / "store.db", CountingTrainer()
+        exact(game(members_of(*TEN[:3])), store)
+        own = fv.Metric("worst", worst, higher_is_better=False)
+        values = exact(game(members_of(*TEN[:4]), trainer, metric=own), store)
+        assert sorted(set(trainer.trained)) == list(range(16))
+        trainer.trained.clear()
+        after = exact(game(members_of(*TEN[1:4]), trainer, metric=own), store)
+        assert set(trainer.trained) <= {0}
+        assert values.metric == after.metric == "worst"
+
     def test_a_store_of_before_is_told_who_the_clients_are(self, tmp_path: Path) -> None:
         """Entries of earlier releases do not say; the same run again does, and trains nothing."""
         store, trainer = tmp_path / "store.db", CountingTrainer()

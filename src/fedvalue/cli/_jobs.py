@@ -8,6 +8,7 @@ import typer
 
 from fedvalue.cli._exact import exact_or
 from fedvalue.cli._pairs import method_options, model_options, scenario_options
+from fedvalue.weights import read_groups
 
 if TYPE_CHECKING:
     from fedvalue.run import Job
@@ -16,7 +17,8 @@ __all__ = ["job_of"]
 
 _OF_COMMAND = ("name", "clients", "partition", "samples", "seed", "data_dir")
 _OWN = (
-    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "scenario_option", "model_option"
+    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "group", "claims", "scenario_option",
+    "model_option",
 )  # not of the job  # fmt: skip
 
 
@@ -30,5 +32,6 @@ def job_of(ctx: typer.Context) -> Job:
     given["scenario_options"] = scenario_options(asked["scenario_option"] or (), _OF_COMMAND)
     given["model_options"] = model_options(asked["model_option"] or ())
     options = method_options(method, asked["option"] or ()) | ({"noise": False} if asked["no_noise"] else {})
-    given |= {"method": method, "budget": budget, "options": options}
+    groups = read_groups(asked.get("group") or ())
+    given |= {"method": method, "budget": budget, "options": options, "groups": groups}
     return Job(**given)

@@ -47,6 +47,8 @@ def run(
     momentum: Annotated[float | None, typer.Option(help="Momentum of sgd. [default: 0]")] = None,
     algorithm: Annotated[str | None, typer.Option(help="fedavg, fedprox or fedsgd. [default: fedavg]")] = None,
     mu: Annotated[float | None, typer.Option(help="With fedprox: how strongly clients are held to the common model.")] = None,
+    weights: Annotated[str | None, typer.Option(help="What counts of a client when models are averaged: its rows, equal, or its rows clipped. [default: rows]")] = None,
+    max_share: Annotated[float | None, typer.Option(metavar="X", help="With clipped weights: the most that one client has of the weight of all.")] = None,
     metric: Annotated[str | None, typer.Option(help="Metric that the values are computed from: accuracy, loss, auc, …, or package.module:function. [default: accuracy, or r2]")] = None,
     retrain: Annotated[bool, typer.Option("--retrain", help="Train again those coalitions in the store that lack your own metric.")] = False,
     replicates: Annotated[int, typer.Option(min=1, help="Number of trainings of each coalition, for methods that train with one seed.")] = 1,
@@ -59,6 +61,7 @@ def run(
     min_coalition: Annotated[int, typer.Option(min=1, help="Train no coalition of fewer clients; with 2, nobody alone.")] = 1,
     no_noise: Annotated[bool, typer.Option("--no-noise", help="With --exact: no trainings with other seeds, which show how much is luck.")] = False,
     option: MethodOptions = None,
+    group: Annotated[list[str] | None, typer.Option(metavar="NAME=CLIENT,CLIENT", help="Clients that join as one, such as the sites of a holding: values are then Owen values; repeatable.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     memory: Annotated[str | None, typer.Option(help="Memory limit for models in training (with Ray: per task), such as 4GB. [default: 40% of free memory]")] = None,
@@ -76,6 +79,7 @@ def run(
     date: DateOption = None,
     operator: OperatorOption = None,
     agreement: Annotated[Path | None, typer.Option(help="Agreement that the run is made under: another job than the one agreed is refused.")] = None,
+    claims: Annotated[bool, typer.Option("--claims", help="Also show what clients would gain by claiming more rows or scaling their updates; records one training of all.")] = False,
     json: JsonTarget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it would take.")] = False,
     config: Annotated[Path | None, typer.Option(callback=read_config, is_eager=True, help=f"File with options in [run]. [default: {FILE}, if it exists]")] = None,
@@ -118,6 +122,11 @@ def run(
         print_table(result.values.table())
     for line in () if quiet else result.lines():
         say(line)
+    if claims and not quiet:
+        with busy("recording a training of all clients", quiet):
+            lies = result.what_if_claimed()
+        say()
+        say(str(lies))
     written = [] if out is None else [out / VALUES_FILE, out / REPORT_FILE]
     if out is not None:  # after the result: the page takes a moment, and may fail where the values did not
         with busy("writing the report", quiet):

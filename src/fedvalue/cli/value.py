@@ -48,6 +48,13 @@ def value(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,
     option: MethodOptions = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=CLIENT,CLIENT",
+            help="Clients that join as one: values are then Owen values; repeatable.",
+        ),
+    ] = None,
     array: ArrayOption = None,
     negate: NegateOption = False,
     store: Annotated[
@@ -61,13 +68,16 @@ def value(
     from fedvalue.estimators import guarantee_lines
     from fedvalue.games import read_table
     from fedvalue.run import default_method, with_seeds
+    from fedvalue.weights import read_groups
 
     check_targets(json)
     with notes():
         game = read_table(table, array, negate)
         chosen = method or default_method(game.n, budget, 1 if seeds == 1 else game.seeds)
         options = with_seeds(chosen, method_options(chosen, option or ()), seeds)
-        values = fv.value(game, chosen, budget, seed, store, progress=not quiet, **options)
+        values = fv.value(
+            game, chosen, budget, seed, store, progress=not quiet, groups=read_groups(group or ()), **options
+        )
     write_result(sealed(values.to_dict()), json)
     if json == "-" or (json and quiet):
         return

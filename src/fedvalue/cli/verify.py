@@ -43,7 +43,9 @@ def verify(
     out: Annotated[
         Path | None, typer.Option(help="Write a page to keep: .html, or .md.", show_default=False)
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what is wrong.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only what is wrong or was not checked.")
+    ] = False,
 ) -> None:
     """Check what a run has left; exit code 1 if something is wrong.
 
@@ -70,7 +72,7 @@ def verify(
     if out is not None:
         found.save(out)
     for each, line in zip(found.checks, found.lines(), strict=True):
-        if json != "-" and (not quiet or each.state == "wrong"):
+        if json != "-" and (not quiet or each.state != "sound"):
             say(line)
     if json != "-":
         say(found.statement)

@@ -25,6 +25,7 @@ from fedvalue.estimators.surrogate import (
     extra_trainings,
     surrogate,
     surrogate_adaptive,
+    weighted_values,
 )
 from fedvalue.values import Values
 
@@ -39,6 +40,7 @@ __all__ = [
     "guarantee_lines",
     "own_method",
     "rest_on",
+    "weighted_values",
 ]
 
 PAPER = "Wei et al., Efficient Data Valuation Approximation in Federated Learning"
@@ -65,7 +67,7 @@ def _k_layers(n: int, options: Mapping[str, Any]) -> int:
 _METHODS = (
     Method(
         "exact", exact_mc, "Shapley value from all 2^n coalitions by marginal contributions (MC-SV)",
-        "exact", f"{PAPER}, Eq. 4; Shapley 1953", _all, fixed=True, uses_seeds=True,
+        "exact", f"{PAPER}, Eq. 4; Shapley 1953", _all, fixed=True, uses_seeds=True, uses_groups=True,
     ),
     Method(
         "exact-cc", exact_cc, "Shapley value from all 2^n coalitions by complementary contributions (CC-SV)",
@@ -78,11 +80,13 @@ _METHODS = (
     Method(
         "surrogate", surrogate, "Gaussian process over coalitions, its Shapley values in closed form; the default",
         "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True, uses_seeds=True,
+        uses_groups=True,
     ),
     Method(
         "surrogate-adaptive", surrogate_adaptive,
         "The surrogate, later coalitions chosen by what the first ones leave uncertain",
         "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True, uses_seeds=True,
+        uses_groups=True,
     ),
     Method(
         "stratified-mc", stratified_mc, "Samples coalitions size by size, marginal contributions",

@@ -12,7 +12,7 @@ from fedvalue._files import is_sealed, json_ready, sealed
 from fedvalue.agreement import Agreement, PayoutTerms
 from fedvalue.errors import FedvalueError
 from fedvalue.evidence._run import LeftRun
-from fedvalue.evidence._verdict import Check, sound, wrong
+from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.payout import Payout, payout
 from fedvalue.values import Values
 
@@ -76,6 +76,11 @@ def _from_json(
 ) -> Iterator[Check]:
     if not is_sealed(data):
         yield wrong(file.name, "its content does not match its checksum, or it has none")
+        return
+    if data.get("copies"):
+        yield unchecked(
+            file.name, "copies share one part in it, by values of a smaller game that are not computed again"
+        )
         return
     try:
         how = data["pot"], data["rule"], data["min_share"], data["round"], data["currency"]

@@ -15,7 +15,7 @@ from fedvalue.evidence._payouts import shared_out_in
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.payout import RULES
-from fedvalue.report import Cover, Terms, render
+from fedvalue.report import FORMATS, Cover, Terms, facts_of
 from fedvalue.run import RECORD_FILE
 from fedvalue.store import History, StoreUntil, UtilityStore, read_history
 from fedvalue.values import Values
@@ -75,7 +75,8 @@ def _rendered(
     cover: Cover | None,
 ) -> bytes | None:
     try:
-        return render(values, history, record, terms, kind, (record or {}).get("budget"), cover)
+        facts = facts_of(values, history, record, terms, (record or {}).get("budget"), cover)
+        return FORMATS[kind](facts).encode()
     except FedvalueError:
         return None
 

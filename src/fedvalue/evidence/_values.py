@@ -12,7 +12,7 @@ from fedvalue.errors import FedvalueError, UnrecordedError
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.games import Game, RecordedGame, RestrictedGame
-from fedvalue.run import method_request, run_requests, with_seeds
+from fedvalue.run import grouped, method_request, run_requests, with_seeds
 from fedvalue.store import StoreUntil, UtilityStore
 from fedvalue.values import Values
 
@@ -83,6 +83,7 @@ def _computed(
         game = RestrictedGame(game, values.clients, before)
     try:
         asked = method_request(method, with_seeds(method, options, seeds))
+        asked = grouped(asked, game.names, values.groups or None)
         (found,) = run_requests(game, [asked], budget, seed or 0, before, use_stored=True, ends=_ends(run))
     except UnrecordedError as error:
         return wrong(_WHAT, f"they cannot be computed again: {error}")

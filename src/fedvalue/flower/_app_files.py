@@ -32,6 +32,8 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "momentum": (0.0, "of sgd"),
     "algorithm": ("fedavg", "fedavg, fedprox or fedsgd"),
     "mu": (0.0, "of fedprox, which needs it: 0.01"),
+    "weights": ("rows", "what counts of a client in an average: rows, equal, or clipped"),
+    "max-share": (0.0, "of clipped weights: the most that one client has of the weight of all, such as 0.4"),
     "seed": (0, "everything random follows from it"),
     "metric": ("", "accuracy, loss, auc, …; empty: accuracy, or r2 for a regression"),
     "empty": (
@@ -53,6 +55,11 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "patience": (120.0, "seconds to wait for all nodes at the start, and for lost ones to come back"),
     "message-mb": (64, "models in one message at most, in MB"),
     "memory-mb": (1024.0, "models held by the server at once, in MB"),
+    "max-claim": (
+        1000.0,
+        "refuse a client that claims so many times the median of the others' rows; 0: no limit",
+    ),
+    "max-update": (100.0, "refuse updates so many times as long as the median of the others; 0: no limit"),
     "checkpoints": (True, "keep what is under way after every round, beside the store, until the run ends"),
     "dry-run": (False, "only say who is there and what a valuation would take; nothing is trained"),
     "out": ("fedvalue-results", "folder of values and report, seen from where the SuperLink was started"),

@@ -21,6 +21,7 @@ from fedvalue.scenarios import Dataset, Scenario
 from fedvalue.store import fingerprint
 
 __all__ = [
+    "MOST_ROWS",
     "ClientReport",
     "Kind",
     "PartialScenario",
@@ -32,6 +33,7 @@ __all__ = [
 
 Kind = tuple[str, int, int]  # task, classes, vocabulary: which types of number rows and labels have
 
+MOST_ROWS = 10**12  # that anybody may claim
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -120,9 +122,11 @@ class ClientReport:
             raise WireError(f"reported rows of shape {shape!r}")
         if name != "" and not is_name(name):
             raise WireError("reported a name that is not a line of text")
-        held_out = count_in(record, "held-out")
+        held_out, size = count_in(record, "held-out"), count_in(record, "size")
+        if max(held_out, size) > MOST_ROWS:
+            raise WireError(f"reported {max(held_out, size):,} rows, more than anybody has")
         return cls(
-            count_in(record, "size"),
+            size,
             _digest(record, "fingerprint"),
             tuple(shape),
             count_in(record, "position", -1),

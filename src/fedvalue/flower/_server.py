@@ -101,6 +101,7 @@ def value_federation(
         budget=settings.budget,
         seed=settings.training.seed,
         options=settings.options,
+        groups=settings.parties,
         missing=settings.missing,
         evaluated_at=settings.evaluate,
         store=settings.store_path,
@@ -182,6 +183,7 @@ def _assembled(
         deadline=settings.deadline,
         patience=settings.patience,
         message_bytes=int(settings.message_mb * (1 << 20)),
+        limits=settings.limits,
         checkpoints=checkpoints,
     )
     game = FederatedGame(

@@ -9,8 +9,10 @@ from typing import Any
 
 from fedvalue._checks import did_you_mean, whole
 from fedvalue.errors import InputError
+from fedvalue.flower._limits import Limits
 from fedvalue.run import as_method, check_options, refuse_two_ways, with_least, with_own_seeds, with_seeds
 from fedvalue.training import Training
+from fedvalue.weights import read_groups
 
 __all__ = ["ERROR_FILE", "MISSING", "Settings", "quorum_of"]
 
@@ -52,6 +54,9 @@ class Settings:
     patience: float = 120.0
     message_mb: float = 64
     memory_mb: float = 1024.0
+    max_claim: float = 1000.0
+    max_update: float = 100.0
+    groups: str = ""
     checkpoints: bool = True
     dry_run: bool = False
     out: Path = Path("fedvalue-results")
@@ -80,7 +85,13 @@ class Settings:
                 "share-all-models = true if all clients agree to that, or evaluate = 'server' and give the server a test set."
             )
         refuse_two_ways(self.replicates, self.seeds)
-        check_options(as_method(self.method), self.options)
+        self.limits  # noqa: B018 - checks them
+        method = as_method(self.method)
+        if self.parties and not method.uses_groups:
+            raise InputError(
+                f"{method.name} cannot value clients in groups. Leave `groups` out, or choose surrogate or exact."
+            )
+        check_options(method, self.options)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], own: tuple[str, ...] = ()) -> Settings:
@@ -92,8 +103,8 @@ class Settings:
         given: dict[str, Any] = {}
         rules: dict[str, Any] = {}
         for key, value in config.items():
-            if key in _RULES:
-                rules[key] = value
+            if key.replace("-", "_") in _RULES:
+                rules[key.replace("-", "_")] = value
             elif key in known:
                 given[known[key]] = value
             elif key not in own:
@@ -117,6 +128,16 @@ class Settings:
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
         paths = {name: value.as_posix() for name, value in own.items() if isinstance(value, Path)}
         return {name.replace("_", "-"): value for name, value in {**own, **paths, **rules}.items()}
+
+    @property
+    def parties(self) -> dict[str, list[str]] | None:
+        """Who belongs together: "Holding=A,B; Other=C,D"."""
+        return read_groups(text for text in str(self.groups).split(";") if text.strip())
+
+    @property
+    def limits(self) -> Limits:
+        """What is too much for one client to claim or send."""
+        return Limits(float(self.max_claim), float(self.max_update))
 
     @property
     def options(self) -> dict[str, Any]:

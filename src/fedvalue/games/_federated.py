@@ -40,6 +40,7 @@ from fedvalue.training import (
     Trace,
     TraceGames,
     Training,
+    counted_rows,
     same_data,
     seconds_per_pass_of,
     usual_training,
@@ -231,8 +232,16 @@ class FederatedGame:
         beyond = learner.beyond(self.scenario, self.training) if isinstance(learner, Separable) else None
         if beyond is None:
             return None
-        digest = fingerprint(beyond)[0][:24]
+        digest = fingerprint(beyond, self._largest_weight())[0][:24]
         return Members(tuple(c.fingerprint for c in clients), tuple(map(len, clients)), digest)
+
+    def _largest_weight(self) -> float | None:
+        """The rows to which weights are clipped, which all clients decide together; None where nobody's are."""
+        sizes, counted = list(map(len, self.scenario.clients)), counted_rows(self.scenario, self.training)
+        clipped = self.training.weights == "clipped" and any(
+            c < s for c, s in zip(counted, sizes, strict=True)
+        )
+        return max(counted) if clipped else None
 
     def kin(self, game_id: str, theirs: Members) -> Callable[[int], int | None] | None:
         """What coalitions of another game are in this one, where nothing but the clients differs.
@@ -331,7 +340,8 @@ class FederatedGame:
 
         `keep` is handed the outcome of that run, which is a training of the grand coalition.
         """
-        return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep)
+        counted = counted_rows(self.scenario, self.training)
+        return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep, counted)
 
 
 def _id_of(description: Mapping[str, Any]) -> str:

@@ -133,10 +133,12 @@ def _plan(values: Values) -> Plan:
     if method is None or method.plan is None or values.budget is None:
         raise KeyError(values.method)
     rng = np.random.default_rng(values.seed or 0)
+    given = {"groups": values.blocks} if values.groups else {}
     if method.name == "exact":  # of the mean over seeds, where there were several
-        return method.plan(values.n, 1 << values.n, rng)
+        return method.plan(values.n, 1 << values.n, rng, **given)
     if method.uses_seeds:
-        return method.plan(values.n, values.budget, rng, seeds=values.seeds, most_seeds=values.most_seeds)
+        seeds = {"seeds": values.seeds, "most_seeds": values.most_seeds}
+        return method.plan(values.n, values.budget, rng, **seeds, **given)
     return method.plan(values.n, values.budget, rng)
 
 

@@ -174,7 +174,7 @@ def _remarks(client: Client, audit: Audit | Absent) -> list[str]:
         return []
     return [
         f"Audit: {_private(finding)} ({chance_text(finding)})."
-        for finding in audit.findings
+        for finding in (*audit.findings, *audit.below_zero)
         if client.name in (finding.clients[:1] if finding.kind == "dependent" else finding.clients)
     ]
 
@@ -186,5 +186,6 @@ def _private(finding: Finding) -> str:
         "no contribution": "it changes nothing, the outcome is the same with it and without",
         "interchangeable": f"it is interchangeable with {plural(others, 'other client')}: in its place, the outcome is the same",
         "harmful": "it lowers what the others reach",
+        "below zero": "its value is below zero",
         "dependent": "more than half of its value needs one other client to take part",
     }.get(finding.kind, f"there is a remark on it, {finding.kind}")

@@ -4,6 +4,7 @@
 """
 
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
+from fedvalue.run._claims import Claims, what_if_claimed
 from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure, read_disclosures
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
@@ -30,7 +31,7 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import refuse_two_ways, with_least, with_own_seeds, with_seeds
+from fedvalue.run._requests import grouped, refuse_two_ways, with_least, with_own_seeds, with_seeds
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
 from fedvalue.run._reuse import sparing
@@ -46,6 +47,7 @@ __all__ = [
     "STORE_FILE",
     "VALUES_FILE",
     "Benchmark",
+    "Claims",
     "DryRun",
     "Evaluation",
     "Job",
@@ -61,6 +63,7 @@ __all__ = [
     "default_method",
     "find_history",
     "find_store",
+    "grouped",
     "heading",
     "keep_earlier",
     "method_request",
@@ -76,6 +79,7 @@ __all__ = [
     "sparing",
     "stored_trials",
     "value",
+    "what_if_claimed",
     "with_least",
     "with_own_seeds",
     "with_seeds",

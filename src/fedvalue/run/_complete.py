@@ -24,7 +24,7 @@ from fedvalue.games import (
 )
 from fedvalue.outcome import UTILITY
 from fedvalue.run._benefits import benefits_of
-from fedvalue.run._certain import conditioned
+from fedvalue.run._certain import conditioned, interchangeable
 from fedvalue.run._ledger import Ledger
 from fedvalue.run._parts import with_luck_of_empty, with_replicates
 from fedvalue.run._requests import Request
@@ -60,10 +60,11 @@ def complete_values(
         )  # of one seed: nothing is certain about others
     exact = game.exact_cost(ledger.took) if isinstance(game, Priced) else (None, None)
     if isinstance(game, Certain):
-        estimate = conditioned(estimate, game.idle, game.alike, sum_is_known=not asked.trials)
+        alike = game.alike if asked.blocks is None else interchangeable(game.alike, asked.blocks)
+        estimate = conditioned(estimate, game.idle, alike, sum_is_known=not asked.trials)
     if asked.trials and none is not None:  # v(N) as expected, not as it came out with the first seed
         everyone = none + float(estimate.mean.sum())
-    estimate = with_luck_of_empty(estimate, ledger.empty_variance)
+    estimate = with_luck_of_empty(estimate, ledger.empty_variance, asked.blocks)
     if game.replicates > 1:
         estimate = with_replicates(
             estimate, asked.asks, [ledger.known[replicate] for replicate in range(game.replicates)]
@@ -110,6 +111,7 @@ def complete_values(
         most_seeds=asked.most_seeds if asked.trials else None,
         benefits=benefits,
         disclosure=game.disclosure(ledger.made) if isinstance(game, Disclosing) else None,
+        groups=asked.groups,
         test_rows=test_rows or (game.test_rows if isinstance(game, Tested) else None),
     )
 

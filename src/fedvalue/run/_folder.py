@@ -49,6 +49,7 @@ _IDENTITY = (
     "budget",
     "seeds",
     "options",
+    "groups",
     "seed",
 )
 

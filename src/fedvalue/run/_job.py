@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
@@ -27,6 +27,7 @@ from fedvalue.run._prepare import Prepared, plain, prepare, record_of
 from fedvalue.run._requests import (
     Request,
     admit,
+    grouped,
     plan_of,
     request,
     with_least,
@@ -59,6 +60,7 @@ class Job:
     `seeds` is how many seeds its trainings are spread over (None: as many as suit the budget; 1: the values of that seed);
     with `replicates` every coalition is trained so often instead, as the published methods have it. `min_coalition=2`
     trains nobody alone, and `own_seeds` every coalition with a seed of its own (docs/privacy.md).
+    `groups`, a dict from names to lists of clients, are parties that join as one: values are then Owen values.
     `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that lack it are made
     again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
     such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20, or more where
@@ -91,6 +93,8 @@ class Job:
     momentum: float | None = None
     algorithm: str | None = None
     mu: float | None = None
+    weights: str | None = None
+    max_share: float | None = None
     metric: MetricLike | None = None
     retrain: bool = False
     replicates: int = 1
@@ -101,6 +105,7 @@ class Job:
     own_seeds: bool = False
     min_coalition: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] | None = None
     seed: int = 0
     device: str = "auto"
     memory: int | str | None = None
@@ -133,7 +138,7 @@ class Job:
     def prepared(self) -> Prepared:
         """Reads the data and makes the game; whatever is wrong with the options is noticed here."""
         prepared = prepare(self)
-        asked = self.request()
+        asked = grouped(self.request(), prepared.game.names, self.groups)
         admit(prepared.game, [asked], self.budget, self.seed)
         if asked.method.view is None:
             plan = plan_of(prepared.game.n, asked, self.seed)
@@ -231,7 +236,7 @@ class Job:
             store = None if path is None else resources.enter_context(UtilityStore(path))
             (values,) = run_requests(
                 prepared.game,
-                [self.request()],
+                [grouped(self.request(), prepared.game.names, self.groups)],
                 self.budget,
                 self.seed,
                 store,
@@ -285,6 +290,7 @@ class Job:
                 for name, value in self.all_options.items()
                 if name != "seeds" or name in self.options
             },
+            "groups": None if self.groups is None else {name: list(of) for name, of in self.groups.items()},
             "seed": self.seed,
         }
 

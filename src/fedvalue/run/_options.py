@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
@@ -35,6 +35,8 @@ class JobOptions(TypedDict, total=False):
     momentum: float | None
     algorithm: str | None
     mu: float | None
+    weights: str | None
+    max_share: float | None
     metric: MetricLike | None
     retrain: bool
     empty: EmptyLike
@@ -45,6 +47,7 @@ class JobOptions(TypedDict, total=False):
     own_seeds: bool
     min_coalition: int
     options: Mapping[str, Any]
+    groups: Mapping[str, Sequence[str]] | None
     seed: int
     device: str
     memory: int | str | None

@@ -25,7 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["Prepared", "plain", "prepare", "record_of"]
 
 _FORMAT = "fedvalue.run/1"
-_RULES = ("rounds", "epochs", "batch", "rate", "optimizer", "momentum", "algorithm", "mu")
+_RULES = (
+    "rounds",
+    "epochs",
+    "batch",
+    "rate",
+    "optimizer",
+    "momentum",
+    "algorithm",
+    "mu",
+    "weights",
+    "max_share",
+)
 _BACKENDS = ("local", "ray")
 _OF_RAY = ("address", "workers", "cpus_per_task", "gpus_per_task")
 _OF_BOTH = ("checkpoint",)

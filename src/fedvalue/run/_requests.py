@@ -14,11 +14,13 @@ from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
 from fedvalue.games import Certain, Game, Reseeded, Traceable
 from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
+from fedvalue.weights import Blocks, blocks_of
 
 __all__ = [
     "Request",
     "admit",
     "checked_budget",
+    "grouped",
     "plan_of",
     "refuse_two_ways",
     "request",
@@ -43,6 +45,8 @@ class Request:
     trials: set[Trial] = field(default_factory=set)
     asks: list[Sequence[int] | Sequence[Trial]] = field(default_factory=list)  # as the plan yielded them
     most_seeds: int | None = 1
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    blocks: Blocks | None = None
     seconds: float = 0.0
     idle: int = 0
 
@@ -68,6 +72,23 @@ def request(method: MethodLike, options: Mapping[str, Any]) -> Request:
     found = as_method(method)
     check_options(found, options)
     return Request(found, options)
+
+
+def grouped(
+    asked: Request, names: Sequence[str], groups: Mapping[str, Sequence[str | int]] | None
+) -> Request:
+    """The request for values in groups of clients, given by name or number; as it is where nobody shares a group."""
+    asked.blocks = blocks_of(names, groups)
+    if asked.blocks is None or groups is None:
+        return asked
+    if not asked.method.uses_groups:
+        able = ", ".join(name for name, method in ESTIMATORS.items() if method.uses_groups)
+        raise MethodError(f"{asked.method.name} cannot value clients in groups. Methods that can: {able}.")
+    asked.groups = {
+        group: tuple(name if isinstance(name, str) else names[name] for name in clients)
+        for group, clients in groups.items()
+    }
+    return asked
 
 
 def with_seeds(method: MethodLike, options: Mapping[str, Any], seeds: int | None) -> Mapping[str, Any]:
@@ -176,9 +197,10 @@ def plan_of(n: int, asked: Request, seed: int) -> Plan:
     rng = np.random.default_rng(seed)
     method = ESTIMATORS["exact"] if asked.exact else asked.method
     assert method.plan is not None
+    given: dict[str, Any] = {} if asked.blocks is None else {"groups": asked.blocks}
     if asked.exact:
-        return method.plan(n, asked.budget, rng)
-    given: dict[str, Any] = {"known": asked.known} if asked.known else {}
+        return method.plan(n, asked.budget, rng, **given)
+    given |= {"known": asked.known} if asked.known else {}
     if method.uses_seeds:
         given["most_seeds"] = asked.most_seeds
     try:

@@ -6,7 +6,7 @@ Several plans advance side by side and share every evaluation.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from operator import index
 from os import PathLike
@@ -31,7 +31,7 @@ from fedvalue.run._ledger import Ledger
 from fedvalue.run._methods import MethodLike, check_types, default_method, runnable_methods
 from fedvalue.run._observers import Observer, Observers, OnOutcome, OnStage, OnValues
 from fedvalue.run._progress import progress_bar
-from fedvalue.run._requests import Request, admit, checked_budget, plan_of, request
+from fedvalue.run._requests import Request, admit, checked_budget, grouped, plan_of, request
 from fedvalue.store import Store, UtilityStore
 from fedvalue.values import Estimate, Values
 
@@ -57,6 +57,7 @@ def value(
     store: StoreLike = None,
     progress: bool = False,
     *,
+    groups: Mapping[str, Sequence[str | int]] | None = None,
     on_stage: OnStage | None = None,
     on_outcome: OnOutcome | None = None,
     on_values: OnValues | None = None,
@@ -68,7 +69,8 @@ def value(
     coalitions, is sent their utilities and returns an `Estimate`. `budget` counts distinct coalitions or, where trainings
     are spread over several seeds (`surrogate`, of games that can be trained again; `seeds=1`: over one), trainings. With a
     `store` (a path, or a `Store`), every evaluation is kept as it finishes and none is ever repeated; `surrogate`
-    also learns from whatever else the store knows of the game. `options` are those of the method.
+    also learns from whatever else the store knows of the game. `options` are those of the method. `groups`, a dict from
+    names to lists of clients, are parties that join as one: values are then Owen values.
 
     `progress` draws a bar. `on_outcome` is called with an `Evaluation` for every coalition that becomes known,
     `on_stage` with a text between them, `on_values` with the result.
@@ -82,7 +84,7 @@ def value(
     seeds = the_game.seeds if isinstance(the_game, Reseeded) and options.get("seeds") != 1 else 1
     if method is None:  # an option 'seeds' is one of the surrogate
         method = "surrogate" if "seeds" in options else default_method(the_game.n, budget, seeds)
-    asked = request(method, options)
+    asked = grouped(request(method, options), the_game.names, groups)
     observer = Observer(on_stage, on_outcome, on_values)
     (result,) = run_requests(the_game, [asked], budget, seed, store, progress, observer, use_stored=True)
     return result

@@ -39,13 +39,15 @@ def _rules(model: str, learner: Learner, rules: Training) -> str:
     if isinstance(learner, Ruled):
         own = ", ".join(f"{name} {value}" for name, value in learner.identity().items() if name != "model")
         return f"{rounds}, {own}"
+    weights = "" if rules.weights == "rows" else f", {rules.weights} weights"
+    weights += f" (at most {rules.max_share:.0%} of all)" if rules.max_share else ""
     if rules.algorithm == "fedsgd":
-        return f"fedsgd with {rounds}, rate {rules.rate:g}"
+        return f"fedsgd with {rounds}, rate {rules.rate:g}{weights}"
     extra = f", momentum {rules.momentum:g}" if rules.momentum else ""
     extra += f", mu {rules.mu:g}" if rules.mu else ""
     return (
         f"{rules.algorithm} with {rounds} × {rules.epochs} epochs, batch {rules.batch}, {rules.optimizer}, "
-        f"rate {rules.rate:g}{extra}"
+        f"rate {rules.rate:g}{extra}{weights}"
     )
 
 

@@ -19,6 +19,7 @@ from fedvalue.scenarios._report import ColumnReport, DataReport, PartyReport
 from fedvalue.scenarios._scale import Scale
 from fedvalue.scenarios._sources import folders, located
 from fedvalue.scenarios.files import check_folder
+from fedvalue.scenarios.overlap import Overlap, Sketch, compare_rows, read_sketch, sketch
 
 __all__ = [
     "BY_CLIENT",
@@ -29,17 +30,22 @@ __all__ = [
     "ColumnReport",
     "DataReport",
     "Dataset",
+    "Overlap",
     "PartyReport",
     "Scale",
     "Scenario",
     "ScenarioEntry",
+    "Sketch",
     "by_client",
     "check_folder",
+    "compare_rows",
     "fetch",
     "folders",
     "is_by_client",
     "load_scenario",
     "preprocessing_of",
+    "read_sketch",
+    "sketch",
     "where",
 ]
 

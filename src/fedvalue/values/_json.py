@@ -35,6 +35,7 @@ _KINDS: dict[str, Any] = {
     "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
     "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType), "most_seeds": (int, NoneType),
     "benefits": (Mapping, NoneType), "disclosure": (Mapping, NoneType),
+    "groups": Mapping,
     "chain": (Mapping, NoneType), "agreement": str,
 }  # fmt: skip
 
@@ -75,6 +76,7 @@ def to_dict(values: Values) -> dict[str, Any]:
     plain |= {"random": True} if values.random else {}
     plain |= {} if values.test_rows is None else {"test_rows": values.test_rows}
     plain |= {} if values.most_seeds is None else {"most_seeds": values.most_seeds}
+    plain |= {"groups": {name: list(of) for name, of in values.groups.items()}} if values.groups else {}
     plain |= {} if values.chain is None else {"chain": asdict(values.chain)}
     plain |= {"agreement": values.agreement} if values.agreement else {}
     if values.parts:

@@ -21,9 +21,11 @@ from fedvalue.precision import Remedy, advice, dominant, remedy
 from fedvalue.values._benefits import Benefits
 from fedvalue.values._covariance import deviations
 from fedvalue.values._disclosure import Disclosure
+from fedvalue.values._groups import of_groups
 from fedvalue.values._json import to_dict, values_from
 from fedvalue.values._parts import Chain, Cost
 from fedvalue.values._shown import frame, table, text
+from fedvalue.weights import blocks_of
 from fedvalue.yardsticks import Baseline, Empty
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Values:
     halve the intervals. `random` says that another seed would give other utilities, and `test_rows` how many there are.
     `most_seeds` is how many seeds the game has, a table its rows; None where it can be trained with any number.
 
+    Where clients joined as `groups`, values are Owen values, and `of_groups` has what each group is worth as a whole.
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
 
@@ -106,6 +109,7 @@ class Values:
     most_seeds: int | None = None
     benefits: Benefits | None = None
     disclosure: Disclosure | None = None
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     chain: Chain | None = None
     agreement: str = ""
 
@@ -113,6 +117,10 @@ class Values:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
         names = tuple(str(name) for name in self.names)
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "groups", {str(name): tuple(of) for name, of in self.groups.items()})
+        strangers = [client for of in self.groups.values() for client in of if client not in names]
+        if strangers:
+            raise InputError(f"A group of values names a client that they are not of: {strangers[0]!r}.")
         object.__setattr__(self, "stored_as", self.stored_as or self.metric)
         object.__setattr__(self, "unit", self.unit or self.metric)
         for name in ("mean", "stderr", "dof"):
@@ -143,6 +151,20 @@ class Values:
     def sign(self) -> int:
         """-1 where less of the metric is better: its negative is the utility."""
         return 1 if self.higher_is_better else -1
+
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Who joined as one, by number: groups and clients on their own."""
+        return blocks_of(self.names, self.groups) or tuple((i,) for i in range(self.n))
+
+    def of_groups(self) -> Values:
+        """What every group is worth as a whole, beside the clients that are on their own: Shapley values of these parties.
+
+        >>> v = Values([1.0, 2.0, 4.0], "abc", "exact", 8, groups={"Holding": ["a", "c"]})
+        >>> v.of_groups().names, v.of_groups().mean.tolist()
+        (('Holding', 'b'), [5.0, 2.0])
+        """
+        return of_groups(self)
 
     @property
     def other_unit(self) -> str:

@@ -18,12 +18,13 @@ of a coalition is luck (`luck` in `_terms`), and a part of the interval.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from fedvalue._checks import whole
+from fedvalue.coalitions import Trial
 from fedvalue.errors import MethodError
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators.surrogate._design import fixed_plan
@@ -40,7 +41,9 @@ from fedvalue.estimators.surrogate._prior import Prior
 from fedvalue.estimators.surrogate._reuse import coalitions_of_others, spared
 from fedvalue.estimators.surrogate._seeds import candidate_trials, default_seeds, seeded_plan
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
+from fedvalue.estimators.surrogate._target import Target
 from fedvalue.values import Estimate
+from fedvalue.weights import Blocks, Weights, owen
 
 __all__ = [
     "FURTHER_SEEDS",
@@ -52,6 +55,7 @@ __all__ = [
     "surrogate",
     "surrogate_adaptive",
     "trained_again",
+    "weighted_values",
 ]
 
 _BATCHES = 2
@@ -69,6 +73,7 @@ def surrogate(
     most_seeds: int | None = 1,
     known: Known | None = None,
     new: Sequence[int] | None = None,
+    groups: Blocks | None = None,
 ) -> Plan:
     """All trainings are chosen beforehand and made in one batch, then the process is fitted once.
 
@@ -79,7 +84,9 @@ def surrogate(
 
     No coalition of fewer than `min_coalition` clients is trained: what clients do there is extrapolated. With `own_seeds`
     every training has a seed of its own, so that no two have a local training in common.
+    With `groups` the values are Owen values.
     """
+    target = None if groups is None else Target(owen(n, groups))
     least = _least(n, min_coalition)
     count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
     if new is not None and (count > 1 or own_seeds):
@@ -91,13 +98,15 @@ def surrogate(
     if count == 1 and not own_seeds:
         masks = fixed_plan(n, budget, rng, least=least)
         masks = masks if new is None else spared(n, masks, known or {}, new)
-        data = OneSeed.of(n, masks, (yield masks), known, least)
+        data = OneSeed.of(n, masks, (yield masks), known, target, least)
         return _extrapolated(data.estimate(rng), least)
     trials = seeded_plan(n, budget, count, rng, least)
     if own_seeds:
         trials = [(mask, number) for number, (mask, _) in enumerate(trials)]
     utilities = yield [(0, 0), *trials]
-    several = SeveralSeeds(n, float(utilities[0]), {}, least=least).extended(trials, utilities[1:])
+    several = SeveralSeeds(n, float(utilities[0]), {}, target=target, least=least).extended(
+        trials, utilities[1:]
+    )
     return _extrapolated(several.with_forecast(*several.fit(), most_seeds, rng), least)
 
 
@@ -131,6 +140,20 @@ def _extrapolated(estimate: Estimate, least: int) -> Estimate:
     return replace(estimate, notes=[*estimate.notes, note])
 
 
+def weighted_values(n: int, utilities: Mapping[Trial, float], weights: Weights) -> Estimate:
+    """Any weighted sums of utilities, given those of some trainings; ∅ and N must be among them.
+
+    `utilities` are by coalition and seed; v(∅) is that of the first seed. With one seed the sums are those of that seed.
+    """
+    seeds = {seed for _, seed in utilities}
+    empty = utilities[0, min(seeds)]
+    trained = {trial: utility for trial, utility in utilities.items() if trial[0]}
+    if len(seeds) == 1:
+        of_one = {0: empty, **{mask: utility for (mask, _), utility in trained.items()}}
+        return OneSeed(n, of_one, target=Target(weights)).fit()[0]
+    return SeveralSeeds(n, empty, trained, target=Target(weights)).fit()[0]
+
+
 def _checked(seeds: int, most: int | None) -> int:
     count = whole("The option 'seeds'", seeds, 1, error=MethodError)
     if most is not None and count > most:
@@ -148,13 +171,16 @@ def surrogate_adaptive(
     min_coalition: int = 1,
     most_seeds: int | None = 1,
     known: Known | None = None,
+    groups: Blocks | None = None,
 ) -> Plan:
     """The plan of `surrogate` up to 3n + 2 or 4n + 2 trainings, then batches of the most informative ones.
 
     With `target` it stops as soon as no 95 % interval reaches further than that to either side; batches are of n
-    then, otherwise two share the rest of the budget. `seeds`, `min_coalition`, `most_seeds` and `known` are as for
-    `surrogate`; with several seeds, which of them trains a coalition is chosen too.
+    then, otherwise two share the rest of the budget. `seeds`, `most_seeds`, `known`, `min_coalition` and `groups` are as for
+    `surrogate`;
+    with several seeds, which of them trains a coalition is chosen too.
     """
+    wanted = None if groups is None else Target(owen(n, groups))
     least = _least(n, min_coalition)
     if target is not None and not target > 0:
         raise MethodError(f"The option 'target' must be a half-width above 0. Got {target!r}.")
@@ -163,11 +189,11 @@ def surrogate_adaptive(
     batch = n if target is not None else max(1, -(-(budget - first) // _BATCHES))
     if count > 1:
         found = yield from _adaptive_over_seeds(
-            n, budget, rng, count, first, batch, target, most_seeds, least
+            n, budget, rng, count, first, batch, target, most_seeds, wanted, least
         )
         return _extrapolated(found, least)
     masks = fixed_plan(n, first, rng, least=least)
-    data = OneSeed.of(n, masks, (yield masks), known, least)
+    data = OneSeed.of(n, masks, (yield masks), known, wanted, least)
     while True:
         estimate, prior = data.fit()
         left = min(batch, budget - len(masks))
@@ -189,11 +215,14 @@ def _adaptive_over_seeds(
     batch: int,
     target: float | None,
     most_seeds: int | None,
+    wanted: Target | None,
     least: int,
 ) -> Plan:
     trials = seeded_plan(n, first, min(seeds, max(2, default_seeds(n, first, None))), rng, least)
     utilities = yield [(0, 0), *trials]
-    data = SeveralSeeds(n, float(utilities[0]), {}, least=least).extended(trials, utilities[1:])
+    data = SeveralSeeds(n, float(utilities[0]), {}, target=wanted, least=least).extended(
+        trials, utilities[1:]
+    )
     while True:
         estimate, prior = data.fit()
         left = min(batch, budget - len(data.utility))
