@@ -399,22 +399,13 @@ class TestCommand:
             ("not json", "does not hold JSON"),
             ("\udcff".encode("utf-8", "surrogateescape").decode("latin-1"), "does not hold JSON"),
             ("[1, 2]", "Expected values in the format"),
-<<<<<<< HEAD
             (json.dumps(sealed({"format": "fedvalue.values/1"})), "fedvalue.values/1"),
             (json.dumps(sealed({"format": "fedvalue.values/2", "mean": [1]})), "missing"),
-=======
-            ('{"format": "fedvalue.values/1"}', "fedvalue.values/1"),
-            ('{"format": "fedvalue.values/2", "mean": [1]}', "missing"),
->>>>>>> in/lies
             (
                 json.dumps(sealed({**exact(1.0, 2.0).to_dict(), "mean": [1.0, None]})),
                 "finite number. That of 'c1'",
             ),
-<<<<<<< HEAD
             (json.dumps(sealed({**exact(1.0, 2.0).to_dict(), "mean": [1.0]})), "one number per name"),
-=======
-            (json.dumps({**exact(1.0, 2.0).to_dict(), "mean": [1.0]}), "one number per name"),
->>>>>>> in/lies
         ],
     )
     def test_files_that_hold_no_values(self, tmp_path: Path, text: str, message: str) -> None:
