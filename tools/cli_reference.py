@@ -47,6 +47,9 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue compare": "fedvalue compare --table game.npz --methods surrogate,ipss,cc-paired --budget 16 --seeds 3",
     "fedvalue payout": "fedvalue payout demo --pot 100000 --currency EUR --rule floor --md invoice.md",
     "fedvalue audit": "fedvalue audit demo --md audit.md",
+    "fedvalue benefits": """\
+fedvalue run --clients 4 --test by-client --exact --out own-rows
+fedvalue benefits own-rows --json benefits.json""",
     "fedvalue report": "fedvalue report demo --pot 100000 --currency EUR",
     "fedvalue agreement key": """\
 fedvalue agreement key clearing

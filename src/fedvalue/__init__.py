@@ -46,16 +46,19 @@ from fedvalue.scenarios import Dataset, Scenario, load_scenario
 from fedvalue.store import Store, UtilityStore
 from fedvalue.trainers import Trainer
 from fedvalue.training import Learner, Training
-from fedvalue.values import Cost, Estimate, Values
+from fedvalue.values import Benefits, Cost, Disclosed, Disclosure, Estimate, Values
 from fedvalue.what_if import WhatIf, copies_once, what_if
 
 __all__ = [
     "AbsentRule",
     "Agreement",
     "Audit",
+    "Benefits",
     "BudgetError",
     "Cost",
     "Dataset",
+    "Disclosed",
+    "Disclosure",
     "DryRun",
     "Estimate",
     "Evaluation",

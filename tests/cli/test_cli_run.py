@@ -196,6 +196,7 @@ def test_out_holds_values_configuration_and_store(trainings: list[list[int]]) ->
     text = output(*SMALL, "--exact", "--out", "results/one")
     out = Path("results/one")
     assert sorted(path.name for path in out.iterdir()) == [
+        "disclosure.json",
         "report.html",
         "run.json",
         "store.db",

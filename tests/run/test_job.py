@@ -106,7 +106,7 @@ class TestResult:
     def test_a_saved_run_is_one_for_the_commands(self, result: fv.Result, tmp_path: Path) -> None:
         folder = result.save(tmp_path / "run")
         assert sorted(path.name for path in folder.iterdir() if "-" not in path.name) == [
-            "report.html", "run.json", "store.db", "values.json",
+            "disclosure.json", "report.html", "run.json", "store.db", "values.json",
         ]  # fmt: skip
         assert "NO CONTRIBUTION" in printed("audit", folder)
         assert "100.00" in printed("payout", folder, "--pot", 100)

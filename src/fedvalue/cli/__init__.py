@@ -18,6 +18,7 @@ from fedvalue._version import __version__
 from fedvalue.cli import (
     agreement,
     audit,
+    benefits,
     compare,
     data,
     flower,
@@ -76,6 +77,7 @@ app.command("value")(value.value)
 app.command("compare")(compare.compare)
 app.command("payout")(payout.payout)
 app.command("audit")(audit.audit)
+app.command("benefits")(benefits.benefits)
 app.command("report")(report.report)
 app.command("verify")(verify.verify)
 app.command("sign")(sign.sign)

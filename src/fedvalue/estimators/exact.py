@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedvalue.coalitions import shapley_weights
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators._shapley import shapley_values, sizes, total, weighted_marginals
-from fedvalue.estimators.surrogate import FURTHER_SEEDS, luck_of_a_seed, trained_again
+from fedvalue.estimators.surrogate import FURTHER_SEEDS, luck_between, luck_of_a_seed, trained_again
 from fedvalue.values import Estimate
 from fedvalue.weights import Blocks, Weights, owen
 
@@ -61,6 +61,7 @@ def exact_mc(
         covariance=covariance,
         parts={"coalitions": np.zeros((n, n)), "training": covariance},
         linear=lambda v: values_of(rows(v).mean(1)),
+        spread=lambda v: luck_between(rows(v).swapaxes(0, 1)),
     )
 
 
@@ -77,6 +78,10 @@ def _one_seed_with_its_luck(n: int, weights: Weights | None) -> Plan:
     def linear(v: Array) -> Array:
         return values_of(v[:everything])
 
+    def spread(v: Array) -> Array:
+        first, others = v[:everything][None, again], v[everything:].reshape(-1, len(again), v.shape[1])
+        return luck_between(np.concatenate([first, others]))
+
     if luck is None:
         unknown = "How far the luck of training takes these values is not known: the model of luck could not be fitted."
         return Estimate(mean, linear=linear, parts={"coalitions": nothing}, notes=[unknown])
@@ -88,6 +93,7 @@ def _one_seed_with_its_luck(n: int, weights: Weights | None) -> Plan:
         covariance=covariance,
         parts={"coalitions": nothing, "training": covariance},
         linear=linear,
+        spread=spread,
     )
 
 

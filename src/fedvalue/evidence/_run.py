@@ -10,7 +10,16 @@ from typing import Any
 from fedvalue.agreement import Agreement, read_agreement
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
-from fedvalue.run import AGREEMENT_FILE, RECORD_FILE, VALUES_FILE, find_store, read_record, read_values
+from fedvalue.run import (
+    AGREEMENT_FILE,
+    DISCLOSURE_FILE,
+    RECORD_FILE,
+    VALUES_FILE,
+    find_store,
+    read_disclosures,
+    read_record,
+    read_values,
+)
 from fedvalue.values import Values
 
 __all__ = ["LeftRun", "consistency", "open_run"]
@@ -46,6 +55,10 @@ def open_run(path: Path, store: Path | None, agreement: Path | None) -> tuple[Le
     elif path.is_dir():
         second = wrong("The record of the run", f"{RECORD_FILE} is missing: every run leaves one")
     agreed, checks = _agreement(folder, agreement)
+    sent = folder / DISCLOSURE_FILE
+    if path.is_dir() and sent.exists():
+        _, third = _read("What left the clients", sent, lambda: read_disclosures(sent))
+        checks += [third] if third.state == "wrong" else []
     try:
         found = store or find_store(path, None)
     except InputError:

@@ -20,6 +20,8 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "budget": (0, "coalitions to train at most; 0: the method's default"),
     "replicates": (1, "trainings of each coalition, with other random numbers; their mean counts"),
     "seeds": (0, "seeds that the trainings are spread over; 0: as suits method and budget; 1: that one"),
+    "own-seeds": (False, "surrogate: a seed for every training, so that no two have an update in common"),
+    "min-coalition": (1, "clients in the smallest coalition that is trained; with 2, nobody is alone"),
     "noise": (True, "method exact: false leaves out the trainings that show how much is luck"),
     "model": ("mlp", "mlp, mlp-dropout, cnn, linear, text-mean, lstm, or pass a factory to both apps"),
     "rounds": (4, "rounds of the federation"),

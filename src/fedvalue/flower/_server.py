@@ -171,7 +171,9 @@ def _assembled(
         quorum_of(settings.quorum, clients),
     )
     test = task.test if settings.evaluate == "server" else None
-    scenario = remote_scenario(roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts)
+    scenario = remote_scenario(
+        roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts, by_client=True
+    )
     kept = checkpoint_folder(settings.store_path)
     checkpoints = Checkpoints(kept, lambda text: log(INFO, text)) if settings.checkpoints else None
     trainer = FlowerTrainer(

@@ -10,7 +10,7 @@ from typing import Any
 from fedvalue._checks import did_you_mean, whole
 from fedvalue.errors import InputError
 from fedvalue.flower._limits import Limits
-from fedvalue.run import as_method, check_options, refuse_two_ways, with_seeds
+from fedvalue.run import as_method, check_options, refuse_two_ways, with_least, with_own_seeds, with_seeds
 from fedvalue.training import Training
 from fedvalue.weights import read_groups
 
@@ -40,6 +40,8 @@ class Settings:
     budget: int | None = None
     replicates: int = 1
     seeds: int | None = None
+    own_seeds: bool = False
+    min_coalition: int = 1
     noise: bool = True
     metric: str | None = None
     empty: str | float = "initial"
@@ -73,7 +75,7 @@ class Settings:
             raise InputError(
                 f"A quorum of {self.quorum} is more than the {self.clients} clients that there are."
             )
-        for name in ("noise", "share_all_models", "checkpoints", "dry_run"):
+        for name in ("noise", "own_seeds", "share_all_models", "checkpoints", "dry_run"):
             if not isinstance(getattr(self, name), bool):
                 shown = name.replace("_", "-")
                 raise InputError(f"{shown} must be true or false. Got {getattr(self, name)!r}.")
@@ -140,8 +142,9 @@ class Settings:
     @property
     def options(self) -> dict[str, Any]:
         """What the method is told of seeds and noise, if anything."""
-        seeds = with_seeds(self.method, {}, self.seeds)
-        return {**seeds} if self.noise else {**seeds, "noise": False}
+        found = with_least(self.method, with_seeds(self.method, {}, self.seeds), self.min_coalition)
+        found = with_own_seeds(self.method, found, self.own_seeds)
+        return {**found} if self.noise else {**found, "noise": False}
 
     @property
     def store_path(self) -> Path:

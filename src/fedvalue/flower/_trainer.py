@@ -30,6 +30,7 @@ from fedvalue.flower._packing import Stacks
 from fedvalue.flower._reports import RemoteData, kind_of
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._session import FlowerSession
+from fedvalue.flower._tally import Tally
 from fedvalue.learners.metrics import Measuring
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
@@ -56,6 +57,7 @@ from fedvalue.training import (
     side_by_side,
     waves,
 )
+from fedvalue.values import Disclosed
 
 __all__ = ["FlowerTrainer"]
 
@@ -122,6 +124,10 @@ class FlowerTrainer:
     def messages(self) -> int:
         """How many messages went to nodes: each has one of them start an app."""
         return self.roster.messages - self._before[1] if self.roster else 0
+
+    def sent(self, names: Sequence[str], algorithm: str) -> list[Disclosed]:
+        """What came from each client, counted since the app began."""
+        return (self.roster.tally if self.roster else Tally()).sent(names, algorithm)
 
     def train(
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]

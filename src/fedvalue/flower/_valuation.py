@@ -22,7 +22,7 @@ from fedvalue.flower._roster import Roster
 from fedvalue.flower._settings import MISSING
 from fedvalue.games import FederatedGame, RestrictedGame
 from fedvalue.report import FEDERATION, render
-from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, keep_earlier, value
+from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, add_disclosure, keep_earlier, value
 from fedvalue.store import UtilityStore, read_history
 from fedvalue.values import Values
 from fedvalue.weights import without_clients
@@ -60,7 +60,11 @@ class Valuation:
         for folder in (self.out, self.store.parent):
             folder.mkdir(parents=True, exist_ok=True)
         with UtilityStore(self.store) as store:
-            values = self._valued(game, store, without_clients(self.groups, roster.absent))
+            try:
+                values = self._valued(game, store, without_clients(self.groups, roster.absent))
+            except Exception:  # what left the clients has left them, whatever became of it
+                add_disclosure(self.out, game.disclosure((), is_complete=False), game.id)
+                raise
             facts: dict[str, Any] = {
                 "message_rounds": roster.queries + roster.rounds,
                 "messages": roster.messages,
@@ -101,6 +105,7 @@ class Valuation:
                 file.write(content)
         except Exception as error:  # what goes with the values must not cost them
             log(WARNING, "There is no report: %s", error)
+        add_disclosure(self.out, values.disclosure, values.game_id)
         write_json(self.out / VALUES_FILE, sealed(values.to_dict()))
 
     def _record(self, game: FederatedGame, values: Values) -> dict[str, Any]:

@@ -148,6 +148,7 @@ def command_of(record: Mapping[str, Any]) -> str:
         "partition": scenario.get("partition"),
         "samples": scenario.get("samples"),
         "data-dir": scenario.get("data_dir"),
+        "test": scenario.get("tested"),
         "model": record.get("model"),
         **{
             name.replace("_", "-"): value

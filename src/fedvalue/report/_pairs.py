@@ -13,13 +13,14 @@ from fedvalue.report._words import called, signed
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["pairs"]
+__all__ = ["MOST_IN_MAP", "NUMBERS_UP_TO", "READABLE", "SHADES", "Cell", "pairs", "shade"]
 
-_MOST_IN_MAP = 40  # clients; beyond, a map of pairs cannot be read
-_NUMBERS = 12  # clients: cells are wide enough for numbers
-_READABLE = (0.01, 100.0)  # strongest pairs whose numbers say something in the three decimals of a cell
+MOST_IN_MAP = 40  # clients; beyond, a map of pairs cannot be read
+NUMBERS_UP_TO = 12  # clients: cells are wide enough for numbers
+READABLE = (0.01, 100.0)  # strongest pairs whose numbers say something in the three decimals of a cell
 _FAINT = 0.02  # of the end of the scale: less is shown as nothing
-_LEVELS = 4  # shades to either side of zero in the map of pairs
+_LEVELS = 4  # shades to either side of zero in a map
+SHADES = [f"m{k}" for k in range(_LEVELS, 0, -1)] + [f"p{k}" for k in range(1, _LEVELS + 1)]
 
 
 class Cell(NamedTuple):
@@ -37,11 +38,11 @@ def pairs(facts: Facts) -> Markup:
     found, n = facts.synergy, len(facts.clients)
     if isinstance(found, Absent):
         return html("absent", facts, part=found)
-    height, end = 30 if n <= _NUMBERS else 20, scale_of(facts, found)
+    height, end = 30 if n <= NUMBERS_UP_TO else 20, scale_of(facts, found)
     return html(
         "pairs",
         facts,
-        cells=_cells(facts, found, height, end) if n <= _MOST_IN_MAP else None,
+        cells=_cells(facts, found, height, end) if n <= MOST_IN_MAP else None,
         columns=[round(100 / n * (k + 0.5), 2) for k in range(n - 1)],
         width=round(100 / n, 2),
         height=height,
@@ -49,7 +50,7 @@ def pairs(facts: Facts) -> Markup:
         unknown=found.possible - len(found.pairs),
         scale=signed(end, facts.decimals).lstrip("+"),
         step=signed(end / _LEVELS, facts.decimals).lstrip("+"),
-        shades=[f"m{k}" for k in range(_LEVELS, 0, -1)] + [f"p{k}" for k in range(1, _LEVELS + 1)],
+        shades=SHADES,
     )
 
 
@@ -57,7 +58,7 @@ def _cells(facts: Facts, synergy: Synergy, height: int, end: float) -> list[Cell
     clients, n = facts.clients, len(facts.clients)
     effects = {frozenset((pair.first, pair.second)): pair for pair in synergy.pairs}
     strongest = max(abs(pair.effect) for pair in synergy.pairs)
-    numbers = n <= _NUMBERS and (strongest == 0 or _READABLE[0] <= strongest < _READABLE[1])
+    numbers = n <= NUMBERS_UP_TO and (strongest == 0 or READABLE[0] <= strongest < READABLE[1])
     cells = []
     for row, first in enumerate(clients):
         for column, second in enumerate(clients[:row]):

@@ -5,6 +5,7 @@
 
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._claims import Claims, what_if_claimed
+from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure, read_disclosures
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
@@ -30,7 +31,7 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import grouped, refuse_two_ways, with_seeds
+from fedvalue.run._requests import grouped, refuse_two_ways, with_least, with_own_seeds, with_seeds
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
 from fedvalue.run._reuse import sparing
@@ -38,6 +39,7 @@ from fedvalue.run._valuation import compare, run_requests, value
 from fedvalue.run._words import heading
 
 __all__ = [
+    "DISCLOSURE_FILE",
     "AGREEMENT_FILE",
     "EVIDENCE_FILE",
     "RECORD_FILE",
@@ -52,6 +54,7 @@ __all__ = [
     "Ledger",
     "Result",
     "Score",
+    "add_disclosure",
     "as_method",
     "benchmark",
     "check_options",
@@ -66,6 +69,7 @@ __all__ = [
     "method_request",
     "methods",
     "planned_trials",
+    "read_disclosures",
     "read_record",
     "read_values",
     "refuse_two_ways",
@@ -76,5 +80,7 @@ __all__ = [
     "stored_trials",
     "value",
     "what_if_claimed",
+    "with_least",
+    "with_own_seeds",
     "with_seeds",
 ]

@@ -12,6 +12,7 @@ from fedvalue._files import json_ready
 from fedvalue.coalitions import Trial, full_mask, members
 from fedvalue.games import (
     Certain,
+    Disclosing,
     Examined,
     Game,
     Judged,
@@ -22,6 +23,7 @@ from fedvalue.games import (
     is_random,
 )
 from fedvalue.outcome import UTILITY
+from fedvalue.run._benefits import benefits_of
 from fedvalue.run._certain import conditioned, interchangeable
 from fedvalue.run._ledger import Ledger
 from fedvalue.run._parts import with_luck_of_empty, with_replicates
@@ -67,6 +69,9 @@ def complete_values(
         estimate = with_replicates(
             estimate, asked.asks, [ledger.known[replicate] for replicate in range(game.replicates)]
         )
+    benefits, notes = benefits_of(
+        estimate, asked.asks, game.replicates, ledger.known, ledger.own_rows, game.names
+    )
     estimate, test_rows = with_test_rows(estimate, asked.asks, game.replicates, ledger.told)
     return Values(
         mean=estimate.mean,
@@ -93,7 +98,7 @@ def complete_values(
         cost=Cost(trained, total - trained, *exact),
         forecast=tuple(estimate.forecast),
         known_before=estimate.known_before,
-        notes=tuple(estimate.notes),
+        notes=(*estimate.notes, *notes),
         clients=game.clients if isinstance(game, RestrictedGame) else None,
         empty=ledger.empty,
         baseline=_baseline(game, ledger),
@@ -104,6 +109,8 @@ def complete_values(
         random=is_random(game),
         chain=_chain(ledger),
         most_seeds=asked.most_seeds if asked.trials else None,
+        benefits=benefits,
+        disclosure=game.disclosure(ledger.made) if isinstance(game, Disclosing) else None,
         groups=asked.groups,
         test_rows=test_rows or (game.test_rows if isinstance(game, Tested) else None),
     )

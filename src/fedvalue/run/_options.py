@@ -24,6 +24,7 @@ class JobOptions(TypedDict, total=False):
     scenario_options: Mapping[str, Any]
     data_dir: str | PathLike[str] | None
     label: str | None
+    test: str | None
     model: str | Learner | Callable[..., Any] | None
     model_options: Mapping[str, Any]
     rounds: int | None
@@ -43,6 +44,8 @@ class JobOptions(TypedDict, total=False):
     method: MethodLike
     budget: int | None
     seeds: int | None
+    own_seeds: bool
+    min_coalition: int
     options: Mapping[str, Any]
     groups: Mapping[str, Sequence[str]] | None
     seed: int

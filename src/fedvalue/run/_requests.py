@@ -12,7 +12,7 @@ from fedvalue._checks import whole
 from fedvalue.coalitions import Trial
 from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
-from fedvalue.games import Game, Reseeded, Traceable
+from fedvalue.games import Certain, Game, Reseeded, Traceable
 from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
 from fedvalue.weights import Blocks, blocks_of
 
@@ -24,8 +24,12 @@ __all__ = [
     "plan_of",
     "refuse_two_ways",
     "request",
+    "with_least",
+    "with_own_seeds",
     "with_seeds",
 ]
+
+_LEAST, _OWN_SEEDS = "min_coalition", "own_seeds"  # options of methods
 
 
 @dataclass
@@ -45,6 +49,12 @@ class Request:
     blocks: Blocks | None = None
     seconds: float = 0.0
     idle: int = 0
+
+    @property
+    def least(self) -> int:
+        """How many clients a coalition must have to be trained; ∅ is none."""
+        least = self.options.get(_LEAST, 1)
+        return least if isinstance(least, int) else 1  # which the method refuses
 
     @property
     def exact_of_one_seed(self) -> bool:
@@ -98,6 +108,54 @@ def with_seeds(method: MethodLike, options: Mapping[str, Any], seeds: int | None
     return options
 
 
+def with_least(method: MethodLike, options: Mapping[str, Any], least: int) -> Mapping[str, Any]:
+    """The options of a method that trains no coalition of fewer clients than `least`; 1: any."""
+    count, found = whole(_LEAST, least, 1), as_method(method)
+    if count == 1:
+        return options
+    if _LEAST in options:
+        raise MethodError(f"{_LEAST} was given twice. Leave it out of the options of the method.")
+    if _LEAST not in found.options:
+        why = (
+            "looks at the updates of single clients"
+            if found.view
+            else "needs small coalitions, or does not avoid them"
+        )
+        raise MethodError(
+            f"{found.name} {why}. With {_LEAST}={count} choose surrogate or surrogate-adaptive, which extrapolate what "
+            "clients do there and say how far that may be off."
+        )
+    return {**options, _LEAST: count}
+
+
+def with_own_seeds(method: MethodLike, options: Mapping[str, Any], own_seeds: bool) -> Mapping[str, Any]:
+    """The options of a method that trains every coalition with a seed of its own, if that is wanted."""
+    if not own_seeds:
+        return options
+    found = as_method(method)
+    if _OWN_SEEDS not in found.options:
+        raise MethodError(
+            f"{found.name} trains several coalitions with the same seed. With {_OWN_SEEDS} choose surrogate."
+        )
+    return {**options, _OWN_SEEDS: True}
+
+
+def _refuse_disguised(game: Game, asked: Request) -> None:
+    """Coalitions that have enough members, of which too few have data of their own."""
+    if asked.least == 1 or not isinstance(game, Certain):
+        return
+    same = [game.names[group[0]] for group in game.alike]
+    who = [
+        *(f"{game.names[i]} has no data" for i in game.idle),
+        *(f"another client has the data of {s}" for s in same),
+    ]
+    if who:
+        raise MethodError(
+            f"{_LEAST}={asked.least} counts the members of coalitions, but {' and '.join(who[:3])}: a coalition with such a member "
+            "would be trained on the data of fewer clients. Leave such clients out."
+        )
+
+
 def refuse_two_ways(replicates: object, seeds: object) -> None:
     """Trainings are repeated in one way."""
     if isinstance(replicates, int) and replicates > 1 and isinstance(seeds, int) and seeds > 1:
@@ -124,6 +182,7 @@ def admit(
         )
     for asked in requests:
         asked.most_seeds = _seeds(game, asked, one_seed)
+        _refuse_disguised(game, asked)
         _set_budget(asked, game.n, budget)
         if asked.method.view and not isinstance(game, Traceable):
             raise MethodError(
@@ -190,7 +249,8 @@ def _set_budget(asked: Request, n: int, budget: int | None) -> None:
         raise BudgetError(
             f"{method.name} needs a budget of at least {needs} coalitions for {n} clients. Got {asked.budget}."
         )
-    asked.exact = not method.fixed and not several and asked.budget >= 1 << n
+    restricted = asked.least > 1 or asked.options.get(_OWN_SEEDS, False)
+    asked.exact = not method.fixed and not several and not restricted and asked.budget >= 1 << n
 
 
 def _seeds(game: Game, asked: Request, one_seed: bool) -> int | None:

@@ -16,6 +16,7 @@ from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
 from fedvalue.run._adopt import enter_game
 from fedvalue.run._claims import Claims, what_if_claimed
+from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure
 from fedvalue.run._folder import AGREEMENT_FILE, REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
@@ -150,6 +151,8 @@ class Result:
         if self.job.store_path is None:
             self._keep(store)
         take_over(out, self.job.record(), store)
+        if not (out / DISCLOSURE_FILE).exists():  # a result that is saved again let nothing more leave
+            add_disclosure(out, self.values.disclosure, self.values.game_id)
         self.write_values(out)
         self.report(out / REPORT_FILE)
         return out

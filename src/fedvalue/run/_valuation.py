@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._checks import checked_call, expect, whole
-from fedvalue.coalitions import Trial, full_mask
+from fedvalue.coalitions import Trial, full_mask, members
 from fedvalue.errors import BudgetError, FedvalueError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan
 from fedvalue.games import (
@@ -245,23 +245,23 @@ def _step(
 def _asked(n: int, asked: Request, ask: Any) -> Ask:
     """What a plan asked for: coalitions, or trials where the method may use seeds."""
     if not (isinstance(ask, Sequence) and len(ask) and isinstance(ask[0], tuple)):
-        return _coalitions(n, asked.method, ask)
+        return _coalitions(n, asked.method, ask, asked.least)
     most = asked.most_seeds
     if not asked.method.uses_seeds or any(not isinstance(t, tuple) or len(t) != 2 for t in ask):
         raise MethodError(
             f"{asked.method.name} must yield lists of coalitions as bitmasks (bit i set: client i takes part). Pairs of a "
             "coalition and a seed are for methods with uses_seeds=True (fv.Method)."
         )
-    masks = _coalitions(n, asked.method, [mask for mask, _ in ask])
+    masks = _coalitions(n, asked.method, [mask for mask, _ in ask], asked.least)
     trials = Trials((mask, whole("A seed", seed, 0)) for mask, (_, seed) in zip(masks, ask, strict=True))
     if most is not None and any(seed >= most for _, seed in trials):
         raise MethodError(f"{asked.method.name} asked for a seed beyond the {most} that the game has.")
     return trials
 
 
-def _coalitions(n: int, method: Method, ask: Any) -> Sequence[int]:
+def _coalitions(n: int, method: Method, ask: Any, least: int) -> Sequence[int]:
     """What a plan asked for, as bitmasks; all coalitions may come as a range, which is not looked through."""
-    if isinstance(ask, range) and ask == range(1 << n):
+    if isinstance(ask, range) and ask == range(1 << n) and least == 1:
         return ask
     try:
         masks = [] if isinstance(ask, str | bytes) else [index(mask) for mask in ask]
@@ -271,6 +271,11 @@ def _coalitions(n: int, method: Method, ask: Any) -> Sequence[int]:
         raise MethodError(
             f"{method.name} must yield lists of coalitions as bitmasks (bit i set: client i takes part). "
             f"Got {str(ask)[:80]!r}."
+        )
+    small = next((mask for mask in masks if 0 < mask.bit_count() < least), None)
+    if small is not None:
+        raise MethodError(
+            f"{method.name} asked for the coalition {members(small)}, and no coalition of fewer than {least} clients may be trained."
         )
     if masks and not (min(masks) >= 0 and max(masks) <= full_mask(n)):
         wrong = next(mask for mask in masks if not 0 <= mask <= full_mask(n))

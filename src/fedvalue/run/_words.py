@@ -23,7 +23,7 @@ def heading(prepared: Prepared) -> list[str]:
     repeats = f", {game.replicates} replicates" if game.replicates > 1 else ""
     return [
         f"{scenario.name}, partition {prepared.partition}: {scenario.n} clients, {count(rows)} rows to train on, "
-        f"{count(len(scenario.test))} to test on.",
+        f"{count(len(scenario.test))} to test on{', held out by the clients' if scenario.test_owners else ''}.",
         *([] if scenario.report is None else scenario.report.lines()),
         f"{prepared.model}, {_rules(prepared.model, game.learner, game.training)}, seed {game.training.seed}{repeats}, on "
         f"{prepared.where}.",
@@ -65,6 +65,7 @@ def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | N
         )
     lines += values.advice()
     lines += _stands_out(scenario, values)
+    lines += [] if values.benefits is None else values.benefits.statements()
     lines += _cost_lines(values, work)
     lines += guarantee_lines(values, budget)
     if values.noise is not None and values.seeds == 1:

@@ -18,7 +18,9 @@ from fedvalue._files import json_ready, sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
+from fedvalue.values._benefits import Benefits
 from fedvalue.values._covariance import deviations
+from fedvalue.values._disclosure import Disclosure
 from fedvalue.values._groups import of_groups
 from fedvalue.values._json import to_dict, values_from
 from fedvalue.values._parts import Chain, Cost
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.table import Table
 
-__all__ = ["PARTS", "Values"]
+__all__ = ["PARTS", "Values", "benefits_in"]
 
 PARTS = ("coalitions", "training", "test")
 """What an error of values comes from: coalitions that were not trained, the luck of training, the sample of test rows."""
@@ -60,6 +62,8 @@ class Values:
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
 
+    Where the test rows are the clients' own, `benefits` has the values on the rows of each by itself.
+    `disclosure` is what left each client of a federation.
     `chain` says which rows of the store they rest on, and `agreement` is the hash of the agreement that the run was
     made under, if there was one.
 
@@ -103,6 +107,8 @@ class Values:
     random: bool = False
     test_rows: int | None = None
     most_seeds: int | None = None
+    benefits: Benefits | None = None
+    disclosure: Disclosure | None = None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     chain: Chain | None = None
     agreement: str = ""
@@ -374,6 +380,18 @@ class Values:
     def table(self, level: float = 0.95) -> Table:
         """A rich table: client, value, ±, share and a bar."""
         return table(self, level)
+
+
+def benefits_in(values: Values) -> Benefits:
+    """Values on the test rows of each client by itself; refused where there are none."""
+    if values.benefits is None:
+        reason = next((note for note in values.notes if "does for the others is not known" in note), "")
+        raise InputError(
+            reason
+            or "These values were measured on one test set for all clients. Who benefits shows in a run that tests by "
+            "client: fedvalue run --test by-client, or test='by-client' in Python."
+        )
+    return values.benefits
 
 
 def _square(matrix: ArrayLike, n: int, what: str) -> NDArray[np.float64]:

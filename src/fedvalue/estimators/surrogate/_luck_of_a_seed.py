@@ -24,7 +24,14 @@ from fedvalue.estimators.surrogate._prior import UnfitError
 from fedvalue.estimators.surrogate._target import Target
 from fedvalue.weights import Weights
 
-__all__ = ["FURTHER_SEEDS", "extra_trainings", "luck_of_a_seed", "luck_of_values", "trained_again"]
+__all__ = [
+    "FURTHER_SEEDS",
+    "extra_trainings",
+    "luck_between",
+    "luck_of_a_seed",
+    "luck_of_values",
+    "trained_again",
+]
 
 Array = NDArray[np.float64]
 
@@ -49,6 +56,13 @@ def extra_trainings(n: int) -> int:
     (63, 21)
     """
     return FURTHER_SEEDS * (min(2 * n + 2, 1 << n) - 1)
+
+
+def luck_between(tables: Array) -> Array:
+    """How the luck of several games goes together, from utilities by seed, coalition and game: see `Estimate.spread`."""
+    apart = (tables - tables.mean(0)).reshape(-1, tables.shape[-1])
+    between: Array = apart.T @ apart
+    return between
 
 
 def luck_of_a_seed(

@@ -18,12 +18,21 @@ from fedvalue.coalitions import full_mask
 from fedvalue.estimators._shapley import shapley_values
 from fedvalue.estimators.surrogate._design import best_additions, others
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
-from fedvalue.estimators.surrogate._posterior import Posterior, posterior, weights_given
+from fedvalue.estimators.surrogate._posterior import Posterior, posterior, spread_given, weights_given
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
 from fedvalue.estimators.surrogate._target import Target
 from fedvalue.values import Estimate
 
-__all__ = ["FORECAST", "FORECAST_POINTS", "Known", "Linear", "OneSeed", "points", "weights_of_asked"]
+__all__ = [
+    "FORECAST",
+    "FORECAST_POINTS",
+    "Known",
+    "Linear",
+    "OneSeed",
+    "extrapolated",
+    "points",
+    "weights_of_asked",
+]
 
 Array = NDArray[np.float64]
 Linear = Callable[[Array], Array]
@@ -34,6 +43,7 @@ FORECAST = 64  # further evaluations that the result foresees the effect of
 FORECAST_POINTS = 800  # beyond, looking ahead costs more than it is worth
 _MISFIT = 1.15  # least allowance for what the prior gets wrong, as a factor of the variance
 _MISFIT_CHOSEN = 1.75  # the same where the process chose coalitions itself, and nothing balances its errors
+_EXTRAPOLATED = 0.25  # of how values differ, for every client that coalitions must have: see `extrapolated`
 _UNSEEN = 0.5  # of the difference between two ways to fill in sizes of which nothing is known
 
 
@@ -58,6 +68,20 @@ def weights_of_asked(weights: Array, columns: Sequence[int], count: int, share: 
     return of_asked
 
 
+def extrapolated(mean: Array, least: int) -> Array:
+    """The covariance of what clients add to coalitions that are too small to be trained, of fewer than `least`.
+
+    The process carries on towards them what it saw of larger ones, and in nearly all games takes clients to be more alike
+    there than they are. That cannot be seen from larger coalitions: it is allowed for, measured in bench/min_coalition.py.
+    """
+    n = len(mean)
+    if least == 1 or n < 2:
+        return np.zeros((n, n))
+    apart = _EXTRAPOLATED * least * float(np.std(mean))
+    unseen: Array = apart**2 * (np.eye(n) - 1 / n) * n / (n - 1)
+    return unseen
+
+
 @dataclass(frozen=True)
 class OneSeed:
     """Utilities of coalitions that were trained with one seed, and the variances of their errors."""
@@ -67,6 +91,7 @@ class OneSeed:
     variance: dict[int, float] = field(default_factory=dict)
     before: frozenset[int] = frozenset()  # coalitions that were known and not asked for
     chosen: bool = False  # whether some coalitions were chosen by what the process said
+    least: int = 1  # clients in the coalitions that may be trained
     target: Target | None = None  # what is wanted instead of Shapley values
 
     @classmethod
@@ -77,12 +102,14 @@ class OneSeed:
         utilities: Array,
         known: Known | None,
         target: Target | None = None,
+        least: int = 1,
     ) -> OneSeed:
         asked = dict(zip(masks, utilities.tolist(), strict=True))
-        more = {mask: pair for mask, pair in sorted((known or {}).items()) if mask not in asked}
+        usable = {mask: pair for mask, pair in sorted((known or {}).items()) if mask.bit_count() >= least}
+        more = {mask: pair for mask, pair in usable.items() if mask not in asked}
         utility = asked | {mask: pair[0] for mask, pair in more.items()}
         variance = {mask: pair[1] for mask, pair in more.items() if pair[1] > 0}
-        return cls(n, utility, variance, frozenset(more), target=target)
+        return cls(n, utility, variance, frozenset(more), target=target, least=least)
 
     @property
     def share(self) -> Array:
@@ -133,9 +160,11 @@ class OneSeed:
         covariance = found.covariance * spread**2 * self._misfit() + self.steps()
         covariance += np.outer(unseen, unseen)
         mean = found.mean * spread + (centre - empty) * self.share
+        covariance = covariance + extrapolated(mean, self.least)
         if self.target is None and self.only_size_counts():  # the process says so too, up to rounding
             mean = np.full(n, mean.mean())
-        return self._estimate(mean, covariance, linear=self._linear(found)), found.prior
+        estimate = self._estimate(mean, covariance, linear=self._linear(found))
+        return replace(estimate, spread=partial(self._spread, found.prior)), found.prior
 
     def _linear(self, found: Posterior | None) -> Linear:
         """The values of other utilities of what was asked for; what was known before is left aside.
@@ -158,6 +187,14 @@ class OneSeed:
             gap[0] -= 1
             of_asked = of_asked + np.outer(self.share, gap)
         return partial(np.tensordot, of_asked, axes=1)
+
+    def _spread(self, prior: Prior, utilities: Array) -> Array:
+        """See `Estimate.spread`; as with values, what was known before is left aside."""
+        column = {mask: j for j, mask in enumerate(mask for mask in self.utility if mask not in self.before)}
+        trained = [mask for mask in self._points() if mask in column]
+        return spread_given(
+            prior, Coalitions.of(trained, self.n), utilities[[column[mask] for mask in trained]]
+        )
 
     def _linear_when_complete(self) -> Linear | None:
         asked = [mask for mask in self.utility if mask not in self.before]
@@ -249,7 +286,7 @@ class OneSeed:
         self, prior: Prior, count: int, among: int, rng: np.random.Generator
     ) -> tuple[list[int], list[float]]:
         """The coalitions to add, and how far the widest interval would have shrunk after each."""
-        candidates = others(self.n, self.utility, among, rng)
+        candidates = others(self.n, self.utility, among, rng, self.least)
         known = Coalitions.of([mask for mask in self.utility if mask], self.n)
         gains = best_additions(known, Coalitions.of(candidates, self.n), prior, count)
         return [candidates[j] for j in gains.picked], gains.shrunk

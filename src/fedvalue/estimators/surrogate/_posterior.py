@@ -20,7 +20,7 @@ from fedvalue.estimators.surrogate._prior import Prior, UnfitError, cholesky, ha
 from fedvalue.estimators.surrogate._target import Target
 from fedvalue.estimators.surrogate._terms import Term, luck, shows_interactions, terms
 
-__all__ = ["Likelihood", "Posterior", "posterior", "scale_given", "weights_given"]
+__all__ = ["Likelihood", "Posterior", "posterior", "scale_given", "spread_given", "weights_given"]
 
 Array = NDArray[np.float64]
 
@@ -250,6 +250,19 @@ def weights_given(prior: Prior, coalitions: Coalitions, noise_ratio: Array | Non
 def scale_given(prior: Prior, coalitions: Coalitions, y: Array) -> float:
     """The scale of the process under a prior, by which its covariances are multiplied."""
     return 1 / _density(prior.q, y, _factor(prior, coalitions, None))[2]
+
+
+def spread_given(
+    prior: Prior, coalitions: Coalitions, utilities: Array, noise_ratio: Array | None = None
+) -> Array:
+    """How the scales of several processes with this prior go together: by utilities of each, in columns.
+
+    Its diagonal is, up to one factor for all, what `scale_given` says of each by itself.
+    """
+    apart = utilities - utilities.mean(0)
+    explained = half_solve(_factor(prior, coalitions, noise_ratio), apart)
+    spread: Array = _RATE * apart.T @ apart / len(apart) + explained.T @ explained
+    return spread
 
 
 def _factor(prior: Prior, coalitions: Coalitions, noise_ratio: Array | None) -> Array:

@@ -19,15 +19,17 @@ from numpy.typing import NDArray
 from fedvalue.coalitions import Trial
 from fedvalue.estimators.surrogate._design import best_additions
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
+from fedvalue.estimators.surrogate._luck_of_a_seed import luck_between
 from fedvalue.estimators.surrogate._one_seed import (
     FORECAST,
     FORECAST_POINTS,
     Linear,
     OneSeed,
+    extrapolated,
     points,
     weights_of_asked,
 )
-from fedvalue.estimators.surrogate._posterior import posterior
+from fedvalue.estimators.surrogate._posterior import posterior, spread_given
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
 from fedvalue.estimators.surrogate._seeds import PER_SEED, candidate_trials
 from fedvalue.estimators.surrogate._target import Target
@@ -54,6 +56,7 @@ class SeveralSeeds:
     empty: float
     utility: Mapping[Trial, float]
     chosen: bool = False  # whether some trainings were chosen by what the process said
+    least: int = 1  # clients in the coalitions that may be trained
     target: Target | None = None  # what is wanted instead of Shapley values
 
     def extended(self, trials: Sequence[Trial], utilities: Array, chosen: bool = False) -> SeveralSeeds:
@@ -93,8 +96,9 @@ class SeveralSeeds:
             error = np.diag((equal / len(observed)) ** 2)
             return _estimate(equal, error, nothing, linear), None
         y = np.round((observed - centre) / spread, 11)
+        trained = Coalitions.of(self.masks, n, self.seeds)[np.array(kept)]
         try:
-            found = posterior(Coalitions.of(self.masks, n, self.seeds)[np.array(kept)], y, target=self.target)
+            found = posterior(trained, y, target=self.target)
         except UnfitError:
             mean, covariance = self.means.fallback()
             return _estimate(mean, covariance, nothing), None
@@ -106,8 +110,13 @@ class SeveralSeeds:
         untrained = (found.covariance - found.training) * spread**2 * self._misfit()
         untrained += np.outer(unseen, unseen) + self.means.steps()
         mean = found.mean * spread + (centre - self.empty) * share
+        untrained += extrapolated(mean, self.least)
         linear = self._linear(found.weights, kept)
-        return _estimate(mean, untrained + training, training, linear), found.prior
+        estimate = _estimate(mean, untrained + training, training, linear)
+        columns = [1 + j for j in kept]  # ∅ comes first
+        return replace(
+            estimate, spread=lambda utilities: spread_given(found.prior, trained, utilities[columns])
+        ), found.prior
 
     def _misfit(self) -> float:
         """Allowance for what the prior gets wrong about coalitions that were not trained.
@@ -138,8 +147,10 @@ class SeveralSeeds:
 
         estimate = _estimate(np.mean(values, axis=0), covariance, covariance, linear)
         return replace(
-            estimate, dof=np.full(len(self.means.share), len(seeds) - 1.0)
-        )  # nothing but the seeds tells their luck
+            estimate,
+            dof=np.full(len(self.means.share), len(seeds) - 1.0),  # nothing but the seeds tells their luck
+            spread=lambda utilities: luck_between(utilities[tables]),
+        )
 
     def best_additions(
         self, prior: Prior, candidates: Sequence[Trial], count: int
@@ -169,7 +180,7 @@ class SeveralSeeds:
         try:
             gains = {
                 name: self.best_additions(
-                    prior, candidate_trials(self.n, self.utility, seeds, 256, rng), FORECAST
+                    prior, candidate_trials(self.n, self.utility, seeds, 256, rng, self.least), FORECAST
                 )[1]
                 for name, seeds in choices.items()
             }
