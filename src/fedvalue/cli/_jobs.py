@@ -11,6 +11,7 @@ from fedvalue.cli._pairs import method_options, model_options, scenario_options
 
 if TYPE_CHECKING:
     from fedvalue.run import Job
+    from fedvalue.weights import read_groups
 
 __all__ = ["job_of"]
 
@@ -24,6 +25,7 @@ _OWN = (
 def job_of(ctx: typer.Context) -> Job:
     """From the options as they were parsed; what a method of one's own has is imported, so call it within `notes`."""
     from fedvalue.run import Job
+    from fedvalue.weights import read_groups
 
     asked = ctx.params
     method, budget = exact_or(ctx, asked["method"], asked["budget"], asked["exact"])
