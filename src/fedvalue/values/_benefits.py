@@ -32,7 +32,7 @@ class Benefits:
     None where there is no valid one. `dof` are the degrees of freedom behind them.
 
     >>> b = Benefits([[0.3, 0.1], [0.4, 0.2]], ("a", "b"), ("a", "b"), rows=(10, 30), weights=[0.25, 0.75])
-    >>> b.given.tolist(), b.gained.round(3).tolist(), b.balance.round(3).tolist()
+    >>> b.given.round(3).tolist(), b.gained.round(3).tolist(), b.balance.round(3).tolist()
     ([0.3, 0.025], [0.025, 0.3], [0.275, -0.275])
     """
 
