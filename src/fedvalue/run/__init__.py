@@ -28,7 +28,7 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import refuse_two_ways, with_seeds
+from fedvalue.run._requests import refuse_two_ways, usual_method, with_seeds
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
 from fedvalue.run._valuation import compare, value
@@ -67,5 +67,6 @@ __all__ = [
     "runnable_methods",
     "stored_trials",
     "value",
+    "usual_method",
     "with_seeds",
 ]

@@ -13,9 +13,25 @@ from fedvalue.coalitions import Trial
 from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
 from fedvalue.games import Game, Reseeded, Traceable
-from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
+from fedvalue.run._methods import (
+    LARGEST_EXACT,
+    MethodLike,
+    as_method,
+    check_options,
+    default_budget,
+    default_method,
+)
 
-__all__ = ["Request", "admit", "checked_budget", "plan_of", "refuse_two_ways", "request", "with_seeds"]
+__all__ = [
+    "Request",
+    "admit",
+    "checked_budget",
+    "plan_of",
+    "refuse_two_ways",
+    "request",
+    "usual_method",
+    "with_seeds",
+]
 
 
 @dataclass
@@ -50,6 +66,16 @@ def request(method: MethodLike, options: Mapping[str, Any]) -> Request:
     found = as_method(method)
     check_options(found, options)
     return Request(found, options)
+
+
+def usual_method(game: Game, budget: int | None, seeds: int | None = None) -> str:
+    """The method when nothing is said of it, whatever is said of the number of seeds."""
+    there_are = game.seeds if isinstance(game, Reseeded) else 1
+    if seeds is not None and (
+        seeds > 1 or there_are is None
+    ):  # of exact values of one seed, others show the luck
+        return "surrogate"
+    return default_method(game.n, budget, 1 if seeds == 1 else there_are)
 
 
 def with_seeds(method: MethodLike, options: Mapping[str, Any], seeds: int | None) -> Mapping[str, Any]:

@@ -28,10 +28,18 @@ from fedvalue.games import (
 )
 from fedvalue.run._complete import complete_values
 from fedvalue.run._ledger import Ledger
-from fedvalue.run._methods import MethodLike, check_types, default_method, runnable_methods
+from fedvalue.run._methods import MethodLike, check_types, runnable_methods
 from fedvalue.run._observers import Observer, Observers, OnOutcome, OnStage, OnValues
 from fedvalue.run._progress import progress_bar
-from fedvalue.run._requests import Request, admit, checked_budget, plan_of, request
+from fedvalue.run._requests import (
+    Request,
+    admit,
+    checked_budget,
+    plan_of,
+    request,
+    usual_method,
+    with_seeds,
+)
 from fedvalue.store import Store, UtilityStore
 from fedvalue.values import Estimate, Values
 
@@ -79,12 +87,17 @@ def value(
     """
     the_game = as_game(game)
     budget = checked_budget(budget)
-    seeds = the_game.seeds if isinstance(the_game, Reseeded) and options.get("seeds") != 1 else 1
-    if method is None:  # an option 'seeds' is one of the surrogate
-        method = "surrogate" if "seeds" in options else default_method(the_game.n, budget, seeds)
-    asked = request(method, options)
+    seeds = options.pop("seeds", None)
+    if seeds is not None:
+        seeds = whole("The option 'seeds'", seeds, 1, error=MethodError)
+    chosen = usual_method(the_game, budget, seeds) if method is None else method
+    asked = request(chosen, with_seeds(chosen, options, seeds))
+    # Any method values the first row of a table, if told so; exact values of a training are those of one seed anyway.
+    first_row = seeds == 1 and isinstance(the_game, Reseeded) and the_game.seeds is not None
     observer = Observer(on_stage, on_outcome, on_values)
-    (result,) = run_requests(the_game, [asked], budget, seed, store, progress, observer, use_stored=True)
+    (result,) = run_requests(
+        the_game, [asked], budget, seed, store, progress, observer, use_stored=True, one_seed=first_row
+    )
     return result
 
 
