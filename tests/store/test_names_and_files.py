@@ -56,7 +56,11 @@ class TestNames:
     @pytest.mark.parametrize("unnamed", [None, ["client-0", "client-1", "client-2"]])
     def test_usual_names_in_another_order_are_other_names(self, unnamed: Any, tmp_path: Path) -> None:
         swapped = ["client-1", "client-0", "client-2"]
-        for first, second in ((swapped, unnamed), (unnamed, swapped), (["client-1", "client-2", "x"], unnamed)):
+        for first, second in (
+            (swapped, unnamed),
+            (unnamed, swapped),
+            (["client-1", "client-2", "x"], unnamed),
+        ):
             store = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
             fv.value(game(first), "exact", store=store)
             with pytest.raises(fv.StoreError, match="The store knows the game"):

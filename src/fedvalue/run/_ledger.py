@@ -276,7 +276,7 @@ class Ledger:
         store = self.store
         assert store is not None
         assert isinstance(store, Claiming)
-        with Shift(store) as shift:
+        with Shift(store, self.game.id) as shift:
             mine: list[Trial] = []
 
             def claim(trials: Sequence[Trial]) -> list[Trial]:
@@ -303,6 +303,7 @@ class Ledger:
                     self._take_in(evaluate_trials(self.game, left), left, incomplete, total, shift)
                 elif elsewhere := len(self._unknown(missing)):
                     coalitions = plural(elsewhere, "coalition")
+                    shift.refuse_to_wait_for_itself(coalitions)
                     self.observers.on_stage(f"waiting for {coalitions} that another process is at")
                     shift.wait()
 
