@@ -277,3 +277,13 @@ class TestMisbehaviour:
         game = fv.FunctionGame(4, lambda cs: [math.nan if len(c) == 2 else float(table[len(c)]) for c in cs])
         with pytest.raises(fv.UtilityError, match="finite number"):
             fv.value(game, "exact")
+
+
+def test_masked_entries_are_refused() -> None:
+    rows = np.ma.array([1.0, 2.0], mask=[False, True])
+    game = fv.FunctionGame(2, lambda coalition: rows, batch=False)
+    with pytest.raises(fv.UtilityError, match="masked entries"):
+        fv.value(game, "exact")
+    with pytest.raises(fv.GameError, match="masked entries"):
+        fv.TableGame(np.ma.array([0.0, 1.0, 1.0, 2.0], mask=[0, 0, 1, 0]))
+    assert fv.TableGame(np.ma.array([0.0, 1.0, 1.0, 2.0]))([3]) == [2.0]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedvalue.coalitions import Trial
 from fedvalue.estimators._shapley import shapley_values
+from fedvalue.estimators.surrogate._constant import is_constant, lost_in_rounding
 from fedvalue.estimators.surrogate._design import best_additions
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
 from fedvalue.estimators.surrogate._one_seed import (
@@ -85,11 +86,12 @@ class SeveralSeeds:
         observed = np.fromiter(self.utility.values(), float)[kept]
         centre, spread = observed.mean(), observed.std()
         nothing = np.zeros((n, n))
-        if spread <= 1e-12 * max(abs(centre), abs(self.empty)):
+        if is_constant(observed, self.empty):
             share = (centre - self.empty) / n
             linear = self._linear(np.zeros((n, len(kept))), kept)
             error = np.eye(n) * (share / len(observed)) ** 2
-            return _estimate(np.full(n, share), error, nothing, linear), None
+            estimate = _estimate(np.full(n, share), error, nothing, linear)
+            return replace(estimate, notes=[*estimate.notes, *lost_in_rounding(observed)]), None
         y = np.round((observed - centre) / spread, 11)
         try:
             found = posterior(Coalitions.of(self.masks, n, self.seeds)[np.array(kept)], y)
