@@ -545,7 +545,9 @@ def test_store_show(db: Path, partial: Path) -> None:
 
 def test_store_show_does_not_obey_names(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    fv.value(fv.TableGame([0.0, 1.0, 1.0, 2.0], names=["\x1b[31mred\x07", "two\nlines"]), "exact", store=path)
+    fv.value(fv.TableGame([0.0, 1.0, 1.0, 2.0]), "exact", store=path)
+    with fv.UtilityStore(path) as opened:
+        opened.rename("table", ["\x1b[31mred\x07", "two\nlines"])
     text = output("store", "show", path, "table-")
     assert " [31mred , two lines" in text
     assert not set(text) & set("\x1b\x07")

@@ -287,3 +287,9 @@ def test_masked_entries_are_refused() -> None:
     with pytest.raises(fv.GameError, match="masked entries"):
         fv.TableGame(np.ma.array([0.0, 1.0, 1.0, 2.0], mask=[0, 0, 1, 0]))
     assert fv.TableGame(np.ma.array([0.0, 1.0, 1.0, 2.0]))([3]) == [2.0]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\u202eyob", " a", "a\x1b[31m"])
+def test_names_that_cannot_stand_in_a_table_are_refused(name: str) -> None:
+    with pytest.raises(fv.GameError, match="without line breaks"):
+        fv.FunctionGame(2, lambda coalition: 1.0, batch=False, names=[name, "b"])

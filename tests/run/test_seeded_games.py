@@ -122,6 +122,13 @@ class TestTables:
         assert (second.cost.trained, second.cost.reused) == (0, 40)
         assert second.mean.tolist() == first.mean.tolist()
 
+    def test_exact_values_are_the_reference_whatever_the_budget_of_the_others(self) -> None:
+        game = fv.TableGame(lucky_table(4, 6))
+        found = fv.compare(game, ["surrogate", "ipss", "exact"], budget=20)
+        assert (found["exact"].evaluations, found["ipss"].evaluations) == (6 * 15, 16)
+        with pytest.raises(fv.BudgetError, match="needs all"):
+            fv.value(game, "exact", budget=20)
+
     def test_methods_are_compared_side_by_side(self) -> None:
         found = fv.compare(fv.TableGame(lucky_table()), ["surrogate", "ipss", "equal"], budget=40)
         assert found["surrogate"].seeds == 5

@@ -121,7 +121,10 @@ def admit(
         )
     for asked in requests:
         asked.most_seeds = _seeds(game, asked, one_seed)
-        _set_budget(asked, game.n, budget)
+        in_company = (
+            alone is None and asked.method.guarantee == "exact"
+        )  # the reference, whatever others may spend
+        _set_budget(asked, game.n, None if in_company else budget)
         if asked.method.view and not isinstance(game, Traceable):
             raise MethodError(
                 f"{asked.method.name} needs a federated game (FederatedGame): it looks at the clients' updates "

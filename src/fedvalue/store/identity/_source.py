@@ -138,7 +138,7 @@ def _is_within(place: tuple[int | None, ...], body: tuple[int | None, ...]) -> b
     if None in place or None in body:
         return False
     (line, end, start, stop), (of, to, left, right) = place, body
-    return (of, left) <= (line, start) and (end, stop) <= (to, right)  # type: ignore[operator]
+    return (of, left) <= (line, start) and (end, stop) <= (to, right)
 
 
 def _compiled_alone(node: ast.Lambda) -> CodeType:
