@@ -56,6 +56,7 @@ ESTIMATOR_FILES = [name for name in MODULES if name.startswith("fedvalue.estimat
 FOR_ESTIMATORS = {
     "fedvalue.coalitions",
     "fedvalue.values",
+    "fedvalue.weights",
     "fedvalue.estimators._plan",
     "fedvalue.errors",
     "fedvalue._checks",
@@ -63,7 +64,7 @@ FOR_ESTIMATORS = {
 # One direction, no way back: a file or folder may import what stands in its own line or above.
 FLOW = [
     "_version errors per_row outcome _text _files _checks _extras _imports coalitions",
-    "yardsticks",
+    "yardsticks weights",
     "precision values scoring",
     "store",
     "scenarios payout agreement",
@@ -73,8 +74,10 @@ FLOW = [
     "games",
     "estimators",
     "audit",
+    "what_if",
     "report",
     "run",
+    "periods",
     "advice evidence",
     "fedvalue",
     "testing",

@@ -42,6 +42,14 @@ def test_known_answers(metric, estimate: list, truth: list, expected: float) -> 
     assert metric(estimate, truth) == pytest.approx(expected, nan_ok=True)
 
 
+@given(pairs=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=30))
+def test_kendall_counts_ties_as_scipy_does(pairs: list[tuple[int, int]]) -> None:
+    from scipy.stats import kendalltau
+
+    found, true = zip(*pairs, strict=True)
+    assert scoring.kendall(found, true) == pytest.approx(kendalltau(found, true).statistic, nan_ok=True)
+
+
 @given(truth=vectors)
 @every_metric
 def test_the_truth_itself_has_no_error(metric, truth: np.ndarray) -> None:

@@ -47,9 +47,28 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue compare": "fedvalue compare --table game.npz --methods surrogate,ipss,cc-paired --budget 16 --seeds 3",
     "fedvalue payout": "fedvalue payout demo --pot 100000 --currency EUR --rule floor --md invoice.md",
     "fedvalue audit": "fedvalue audit demo --md audit.md",
+    "fedvalue benefits": """\
+fedvalue run --clients 4 --test by-client --exact --out own-rows
+fedvalue benefits own-rows --json benefits.json""",
     "fedvalue report": "fedvalue report demo --pot 100000 --currency EUR",
+    "fedvalue agreement key": """\
+fedvalue agreement key clearing
+fedvalue agreement key aachen""",
+    "fedvalue agreement new": """\
+fedvalue agreement new agreement.json --operator "Clearing=clearing.pub" --member client-0=aachen.pub -- --clients 5 --exact""",
+    "fedvalue agreement sign": """\
+fedvalue agreement sign agreement.json --key clearing
+fedvalue agreement sign agreement.json --key aachen""",
+    "fedvalue agreement show": "fedvalue agreement show agreement.json",
+    "fedvalue agreement check": "fedvalue agreement check agreement.json",
+    "fedvalue verify": "fedvalue verify demo --out verdict.html",
+    "fedvalue sign": """\
+fedvalue agreement key operator
+fedvalue sign demo --key operator""",
     "fedvalue data check": "fedvalue data check hospitals --label outcome",
     "fedvalue data ls": "fedvalue data ls",
+    "fedvalue data sketch": "fedvalue data sketch mine --label outcome --secret secret.txt --out sketches",
+    "fedvalue data overlap": "fedvalue data overlap sketches/aachen.sketch.npz sketches/bern.sketch.npz",
     "fedvalue data show": "fedvalue data show digits --clients 6 --partition size+label-flip",
     "fedvalue data fetch": """\
 fedvalue data fetch mnist
@@ -65,9 +84,16 @@ fedvalue data fetch femnist""",
     "fedvalue flower deploy": 'fedvalue flower deploy consortium --host link.example.org --clients "Hospital A,Hospital B"',
     "fedvalue flower register": 'fedvalue flower register consortium "Hospital A" node.key.pub',
     "fedvalue flower run": "fedvalue flower run consortium --set method=ipss --set budget=32",
+    "fedvalue period close": """\
+fedvalue period close clinics 2026-Q1 --pot 1000 --currency EUR --clients 4 --exact --no-noise
+fedvalue period close clinics 2026-Q2 --pot 1000 --currency EUR --clients 4 --exact --no-noise""",
+    "fedvalue period show": "fedvalue period show clinics --csv quarters.csv",
+    "fedvalue period verify": "fedvalue period verify clinics",
 }
 NOT_RUN = {
     "fedvalue data check": "needs a folder of your own",
+    "fedvalue data sketch": "needs a folder of your own",
+    "fedvalue data overlap": "needs the sketches of your clients",
     "fedvalue store rename": "the store of the demo has other clients",
     "fedvalue data fetch": "needs the network",
     "fedvalue flower demo": "starts servers, which takes a minute",

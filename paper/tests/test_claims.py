@@ -12,7 +12,7 @@ import pytest
 
 from fedvalue_paper.claims import judge, read_claims, read_results
 from fedvalue_paper.claims.checks import CHECKS, CONDITIONS, CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, VERDICTS
-from fedvalue_paper.claims.page import page
+from fedvalue_paper.claims.page import page, page_of
 from fedvalue_paper.claims.registry import Claim
 from fedvalue_paper.claims.results import figure_of
 
@@ -171,6 +171,15 @@ def test_a_rival_that_was_not_run_is_a_condition() -> None:
     assert f"not run: {absent}" in outcome.figure
 
 
+def test_a_smaller_scale_is_judged_where_the_larger_one_lacks_what_is_needed() -> None:
+    claim = next(claim for claim in CHECKED if claim.check == "best")
+    small, paper = f"{claim.experiment}-small", f"{claim.experiment}-paper"
+    other = [{"label": "another method", "error": 0.1}]
+    assert judge(claim, {paper: other, small: best(claim, True)}).folder == small
+    assert judge(claim, {paper: best(claim, True), small: best(claim, False)}).folder == paper
+    assert judge(claim, {paper: other}).folder == paper
+
+
 def test_ratios_that_are_right_in_direction_only_are_a_condition() -> None:
     claim = next(claim for claim in CHECKED if claim.check == "ratio")
     found = lines(claim, lambda label, _: 1.5 if label == claim.given["of"] else 1.0)
@@ -233,6 +242,13 @@ class TestResults:
 
 def test_the_page_is_that_of_the_committed_results() -> None:
     """Where this fails, results or claims have changed: run `python -m fedvalue_paper.claims`."""
-    results = read_results(PAPER / "results")
-    written = (PAPER / "CLAIMS.md").read_text(encoding="utf-8")
-    assert written == page([judge(claim, results) for claim in CLAIMS])
+    assert (PAPER / "CLAIMS.md").read_text(encoding="utf-8") == page_of(PAPER / "results")
+
+
+def test_results_of_older_settings_are_marked() -> None:
+    claim = next(claim for claim in CHECKED if claim.check == "best")
+    folder = f"{claim.experiment}-paper"
+    judged = [judge(claim, {folder: best(claim, True)})]
+    link = f"[{folder}](results/{folder}/table.md)"
+    assert f"{link}, *older settings*, `best`" in page(judged, {folder})
+    assert f"{link}, `best`" in page(judged, set())

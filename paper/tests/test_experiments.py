@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import fedvalue as fv
 from fedvalue_paper import SCALES, Experiment, names, read, tables
 from fedvalue_paper.costs import Cost, CostFile, measure_cost, orders_trained
 from fedvalue_paper.engine import Played, play, with_variance
+from fedvalue_paper.expected import setting_of
 from fedvalue_paper.figures import style
 from fedvalue_paper.grid import Run, budget_for, games_of, runs_of
 from fedvalue_paper.keys import _ALLOWED
-from fedvalue_paper.manifest import command_of, manifest, settings_of
+from fedvalue_paper.manifest import command_of, is_older, manifest, settings_of
 from fedvalue_paper.measures import COLUMNS, MEASURES, Finding, measured
 from fedvalue_paper.rows import Row, RowFile, columns_of
 from fedvalue_paper.spec import Shown
@@ -114,8 +116,20 @@ class TestPaperFiles:
 
     def test_every_table_carries_the_equal_split_and_ours(self, name: str) -> None:
         listed = {entry.name for entry in read(name).at("paper").methods}
-        assert "equal" in listed
+        assert {"equal", "surrogate"} <= listed
         assert "ipss-balanced" in listed or name == "theory"
+
+    def test_every_table_says_how_often_a_method_is_better_than_the_equal_split(self, name: str) -> None:
+        columns = set(read(name).at("paper").table.columns)
+        assert "better" in columns or name == "scalability"  # its sizes have no exact values
+
+    @pytest.mark.parametrize("scale", ["small", "paper"])
+    def test_several_training_seeds_are_held_against_expected_values(self, name: str, scale: str) -> None:
+        experiment = read(name).at(scale)
+        seeds = Counter(setting_of(spec) for spec in games_of(experiment) if spec.n <= experiment.exact_up_to)
+        if max(seeds.values(), default=1) > 1:
+            assert {"error_expected", "better_expected"} <= set(experiment.table.columns)
+            assert any(run.over_seeds for run in runs_of(experiment, 3))
 
     def test_smoke_needs_no_files_and_enumerates_little(self, name: str) -> None:
         experiment = read(name).at("smoke")
@@ -179,7 +193,7 @@ OLDER = {
 def test_results_belong_to_the_settings_and_the_command_of_today(path: Path) -> None:
     record = json.loads(path.read_text(encoding="utf-8"))
     experiment = read(record["experiment"]).at(record["scale"], record["variant"] or "")
-    assert (record["settings"] == settings_of(experiment)) == (path.parent.name not in OLDER)
+    assert is_older(path.parent) == (path.parent.name in OLDER)
     assert record["command"] in {command_of(experiment, own_data) for own_data in (False, True)}
 
 

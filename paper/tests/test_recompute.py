@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ from typer.testing import CliRunner, Result
 from fedvalue.cli import app
 from fedvalue_paper import names, read
 from fedvalue_paper.costs import Cost
+from fedvalue_paper.files import read_text, write_whole
 from fedvalue_paper.kept import UTILITIES, Kept, read_kept, write_kept
 from fedvalue_paper.measures import is_better
+from fedvalue_paper.recompute import KEPT_ROWS
 
 RESULTS = Path(__file__).parents[1] / "results"
 COMMITTED = sorted(path.parent for path in RESULTS.glob(f"*/{UTILITIES}"))
@@ -79,29 +82,86 @@ def test_it_says_what_it_computed_and_trains_nothing(
     found = reproduce("theory", "--seeds", "2", "--out", tmp_path, "--from-utilities", trained)
     assert found.exit_code == 0, found.output
     assert trainings == []
-    assert "rows were computed from utilities and are equal to those of" in found.stdout
+    assert "rows were computed from utilities; they are equal to those of" in found.stdout
     for name in ("rows.csv", "table.csv", "table.md"):
         assert (tmp_path / "theory-smoke" / name).read_text() == (trained / "theory-smoke" / name).read_text()
     record = json.loads((tmp_path / "theory-smoke" / "manifest.json").read_text(encoding="utf-8"))
-    assert record["recomputed"]["rows_computed"] > 0
+    assert record["recomputed"][0]["rows_computed"] > 0
+    assert record["recomputed"][0]["rows_changed"] == {}
     assert record["games"][0]["empty"]["rule"] == "initial"
 
 
-def test_a_row_that_differs_is_named(trained: Path, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / UTILITIES).write_bytes((trained / "theory-smoke" / UTILITIES).read_bytes())
-    with (trained / "theory-smoke" / "rows.csv").open(encoding="utf-8") as file:
+@pytest.fixture
+def older(trained: Path, tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A finished run one of whose rows is of a method that has changed since, and that row."""
+    source = tmp_path / "older" / "example1-smoke"
+    shutil.copytree(trained / "example1-smoke", source)
+    with (source / "rows.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    rows[3]["error"] = "0.5"
+    rows[4]["error"] = "0.5"
     with (source / "rows.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    found = reproduce("theory", "--seeds", "2", "--out", tmp_path / "out", "--from-utilities", source, "-q")
+    (source / KEPT_ROWS).unlink()
+    return source, rows[4]
+
+
+def test_a_row_that_differs_is_named(older: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    source, row = older
+    found = reproduce("example1", "--seeds", "2", "--out", tmp_path / "out", "--from-utilities", source, "-q")
     assert found.exit_code != 0
-    assert f"The row of {rows[3]['label']} on {rows[3]['game']}" in found.stderr
+    assert f"The row of {row['label']} on {row['game']}" in found.stderr
     assert "0.5" in found.stderr
+    assert "--accept-changes" in found.stderr
+    assert not (tmp_path / "out" / "example1-smoke" / "table.csv").exists()
+
+
+def test_accepted_rows_take_the_place_of_the_old_ones(
+    trained: Path, older: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    source, row = older
+    ask = ("example1", "--seeds", "2", "--from-utilities")
+    found = reproduce(*ask, source, "--accept-changes", "--out", tmp_path / "new")
+    assert found.exit_code == 0, found.output
+    assert (
+        f"10 rows were computed from utilities, 1 came out differently (1 of {row['label']}) and is new"
+        in found.stdout
+    )
+    new, fresh = tmp_path / "new" / "example1-smoke", trained / "example1-smoke"
+    assert read_text(new / KEPT_ROWS) == (fresh / "rows.csv").read_text(encoding="utf-8")
+    assert (new / "table.md").read_text() == (fresh / "table.md").read_text()
+    assert (new / UTILITIES).read_bytes() == (fresh / UTILITIES).read_bytes()
+    # The new folder is all that is needed, and remembers.
+    again = reproduce(*ask, new, "--accept-changes", "--out", tmp_path / "again")
+    assert "10 rows were computed from utilities; they are equal to those of" in again.stdout
+    record = json.loads((tmp_path / "again" / "example1-smoke" / "manifest.json").read_text(encoding="utf-8"))
+    assert [step["rows_changed"] for step in record["recomputed"]] == [{row["label"]: 1}, {}]
+    assert all(step["finished"] and step["seconds"] > 0 for step in record["recomputed"])
+    assert all(
+        step["command"].endswith("--from-utilities RESULTS --accept-changes") for step in record["recomputed"]
+    )
+
+
+def test_rows_that_come_out_as_they_were_stay_bit_for_bit(trained: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(trained / "example1-smoke", source)
+    text = read_text(source / KEPT_ROWS)
+    assert ",0.22 0.32" in text
+    write_whole(
+        source / KEPT_ROWS, text.replace(",0.22 0.32", ",0.22000000001 0.32")
+    )  # another machine's last bits
+    out = tmp_path / "out"
+    found = reproduce("example1", "--seeds", "2", "--out", out, "--from-utilities", source, "-q")
+    assert found.exit_code == 0, found.output
+    assert read_text(out / "example1-smoke" / KEPT_ROWS) == read_text(source / KEPT_ROWS)
+
+
+def test_changes_are_accepted_only_where_something_is_compared(tmp_path: Path) -> None:
+    found = reproduce("example1", "--accept-changes", "--out", tmp_path / "out")
+    assert found.exit_code == 2
+    assert "--accept-changes goes with --from-utilities" in found.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_files_that_do_not_fit_are_refused(trained: Path, tmp_path: Path) -> None:

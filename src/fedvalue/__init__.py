@@ -8,6 +8,7 @@
 
 from fedvalue import scoring
 from fedvalue._version import __version__
+from fedvalue.agreement import Agreement, Party, PayoutTerms, read_agreement
 from fedvalue.audit import Audit, audit
 from fedvalue.errors import (
     BudgetError,
@@ -22,24 +23,42 @@ from fedvalue.errors import (
     UtilityError,
 )
 from fedvalue.estimators import Method, Plan
+from fedvalue.evidence import Verdict, sign, verify
 from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
 from fedvalue.payout import AbsentRule, Payout, payout
+from fedvalue.periods import Period, Periods
 from fedvalue.report import report
-from fedvalue.run import DryRun, Evaluation, Job, Result, benchmark, compare, methods, run, value
+from fedvalue.run import (
+    DryRun,
+    Evaluation,
+    Job,
+    Result,
+    benchmark,
+    compare,
+    methods,
+    run,
+    value,
+    what_if_claimed,
+)
 from fedvalue.scenarios import Dataset, Scenario, load_scenario
 from fedvalue.store import Store, UtilityStore
 from fedvalue.trainers import Trainer
 from fedvalue.training import Learner, Training
-from fedvalue.values import Cost, Estimate, Values
+from fedvalue.values import Benefits, Cost, Disclosed, Disclosure, Estimate, Values
+from fedvalue.what_if import WhatIf, copies_once, what_if
 
 __all__ = [
     "AbsentRule",
+    "Agreement",
     "Audit",
+    "Benefits",
     "BudgetError",
     "Cost",
     "Dataset",
+    "Disclosed",
+    "Disclosure",
     "DryRun",
     "Estimate",
     "Evaluation",
@@ -57,7 +76,11 @@ __all__ = [
     "Metric",
     "MissingExtraError",
     "Outcome",
+    "Party",
     "Payout",
+    "PayoutTerms",
+    "Period",
+    "Periods",
     "Plan",
     "Result",
     "Scenario",
@@ -70,15 +93,23 @@ __all__ = [
     "UtilityError",
     "UtilityStore",
     "Values",
+    "Verdict",
+    "WhatIf",
     "__version__",
     "audit",
     "benchmark",
     "compare",
+    "copies_once",
     "load_scenario",
     "methods",
     "payout",
+    "read_agreement",
     "report",
     "run",
     "scoring",
+    "sign",
     "value",
+    "verify",
+    "what_if",
+    "what_if_claimed",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -52,9 +53,7 @@ def kendall(estimate: Vector, truth: Vector) -> float:
     >>> round(kendall([1.0, 2.0, 3.0], [10.0, 30.0, 20.0]), 3)
     0.333
     """
-    from scipy.stats import kendalltau
-
-    return _rank_correlation(kendalltau, estimate, truth)
+    return _rank_correlation(_tau, estimate, truth)
 
 
 def spearman(estimate: Vector, truth: Vector) -> float:
@@ -65,7 +64,7 @@ def spearman(estimate: Vector, truth: Vector) -> float:
     """
     from scipy.stats import spearmanr
 
-    return _rank_correlation(spearmanr, estimate, truth)
+    return _rank_correlation(lambda found, true: spearmanr(found, true).statistic, estimate, truth)
 
 
 def payout_error(estimate: Vector, truth: Vector) -> float:
@@ -89,11 +88,19 @@ def efficiency_gap(estimate: Vector, total: float) -> float:
     return abs(float(_vector(estimate).sum()) - total)
 
 
-def _rank_correlation(function, estimate: Vector, truth: Vector) -> float:  # type: ignore[no-untyped-def]
+def _rank_correlation(
+    correlation: Callable[[NDArray[np.float64], NDArray[np.float64]], float], estimate: Vector, truth: Vector
+) -> float:
     found, true = map(_levelled, _both(estimate, truth))
     if np.ptp(found) == 0 or np.ptp(true) == 0:
         return float("nan")
-    return float(function(found, true).statistic)
+    return float(correlation(found, true))
+
+
+def _tau(found: NDArray[np.float64], true: NDArray[np.float64]) -> float:
+    """From all pairs at once: with a handful of clients that is many times as quick as scipy's function."""
+    a, b = (np.sign(values[:, None] - values) for values in (found, true))
+    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
 
 
 def _levelled(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner, Result
 
 import fedvalue as fv
+from fedvalue._files import sealed
 from fedvalue.audit import Audit, audit
 from fedvalue.cli import app
 from fedvalue.coalitions import mask_of, membership
@@ -667,6 +668,8 @@ class TestCommand:
         assert "does not match its checksum" in failure(folder)
         del changed["checksum"]
         (folder / "values.json").write_text(json.dumps(changed), encoding="utf-8")
+        assert "has no checksum" in failure(folder)
+        (folder / "values.json").write_text(json.dumps(sealed(changed)), encoding="utf-8")
         assert "no metric 'applause'" in failure(folder)
         changed["replicates"] = "two"
         (folder / "values.json").write_text(json.dumps(changed), encoding="utf-8")

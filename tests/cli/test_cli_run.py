@@ -196,6 +196,7 @@ def test_out_holds_values_configuration_and_store(trainings: list[list[int]]) ->
     text = output(*SMALL, "--exact", "--out", "results/one")
     out = Path("results/one")
     assert sorted(path.name for path in out.iterdir()) == [
+        "disclosure.json",
         "report.html",
         "run.json",
         "store.db",
@@ -208,7 +209,7 @@ def test_out_holds_values_configuration_and_store(trainings: list[list[int]]) ->
     assert record["game_id"] == values["game_id"]
     assert record["training"] == {
         "rounds": 1, "epochs": 1, "batch": 32, "optimizer": "adam", "rate": 0.01, "momentum": 0.0,
-        "algorithm": "fedavg", "mu": 0.0, "seed": 0,
+        "algorithm": "fedavg", "mu": 0.0, "weights": "rows", "max_share": 0.0, "seed": 0,
     }  # fmt: skip
     assert record["scenario"]["fingerprint"]
     assert set(record["versions"]) == {"fedvalue", "python", "numpy", "scipy", "torch", "scikit-learn"}

@@ -30,6 +30,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
 from fedvalue.errors import FedvalueError, InputError, UnavailableError, UtilityError
 from fedvalue.flower._client import Party, client_app
+from fedvalue.flower._limits import Limits
 from fedvalue.flower._messages import Exchange, Question
 from fedvalue.flower._registered import Directory
 from fedvalue.flower._reports import ClientReport, kind_of, remote_scenario
@@ -75,7 +76,7 @@ class TestBlame:
 
     def test_models_that_diverge_at_a_client_do_not_take_its_others_along(self) -> None:
         """Client 2 sends what diverges elsewhere: coalitions without it are finished, nobody else is missing."""
-        scenario, grid, trainer = federation(patience=0.0)
+        scenario, grid, trainer = federation(patience=0.0, limits=Limits(update=0))
         said: list[str] = []
         assert trainer.roster is not None
         trainer.roster.log = said.append

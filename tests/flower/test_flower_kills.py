@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra flower")
 
 from federations import digits
+from flower_kills import killed_and_continued
 from flower_processes import IMPATIENT, alive, until
 
 from fedvalue.flower._demo import lay_out, run_app, start
 from fedvalue.flower._processes import Federation
-from flower_kills import killed_and_continued
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 

@@ -86,8 +86,8 @@ def test_values_are_the_local_ones_and_survive_the_deaths_of_superlink_and_node(
     Without authentication the node comes back under a new id, and is recognised.
     """
     game = local_game(SIZES[:2])
-    # So little memory that two local trainings are a wave of their own.
-    app = lay_out(home, game.scenario, {**SETTINGS, "memory-mb": 0.4})
+    # So little memory that two local trainings are a wave of their own. What checkpoints add is in test_flower_kills.py.
+    app = lay_out(home, game.scenario, {**SETTINGS, "memory-mb": 0.4, "checkpoints": False})
     store = home / "out" / "store.db"
     with Federation(home) as federation:
         federation.link_options = ("--insecure", "--database", str(home / "link.db"))

@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from marks import first_fast
 
@@ -59,6 +61,20 @@ class TestEvaluationAtTheNodes:
         assert values.details["evaluated_at"] == "nodes"
         assert values.details["message_rounds"] == QUICK.rounds + 3  # query, empty coalition, all others
         assert values.errors["test"] is not None  # by blocks of rows; what single rows say stays at the nodes
+
+    def test_who_benefits_is_what_it_is_in_one_process(self, tmp_path: Path) -> None:
+        scenario = digits(SIZES)
+        grid = FakeGrid(parties(scenario, held_out_parts(scenario, (10, 40, 70))))
+        values = value_federation(grid, self.settings(tmp_path, evaluate="nodes"), Task("classification", 10))
+        parts = np.split(np.arange(120), [10, 50])
+        here = replace(scenario, test_parts=dict(zip(scenario.names, parts, strict=True)))
+        expected = fv.value(FederatedGame(here, "mlp", QUICK), "exact").benefits
+        assert values.benefits is not None
+        assert expected is not None
+        assert values.benefits.matrix == pytest.approx(expected.matrix, abs=1e-6)
+        assert values.benefits.owners == scenario.names
+        assert values.benefits.weights @ values.benefits.matrix == pytest.approx(values.mean, abs=1e-9)
+        assert values.benefits.stderr is not None
 
     @pytest.mark.slow
     def test_other_held_out_rows_are_another_game(self, tmp_path: Path) -> None:
@@ -233,6 +249,7 @@ class TestResults:
             "values.json",
             "run.json",
             "report.html",
+            "disclosure.json",
         }
         record = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
         assert record["store"] == "../kept.db"
@@ -247,6 +264,9 @@ class TestResults:
         )
         assert again.to_dict() == values.to_dict()
         assert set(values.details) >= {"message_rounds", "messages", "evaluated_at", "incidents"}
+        verdict = fv.verify(tmp_path / "out")  # from the store alone, the absent client being absent
+        assert verdict.sound, str(verdict)
+        assert "they are the same to the last bit" in str(verdict)
 
     def test_a_failed_run_keeps_earlier_results(self, tmp_path: Path) -> None:
         """Also one that fails at its very start, as the app of a server runs it."""
@@ -259,16 +279,21 @@ class TestResults:
 
         run(FakeGrid(parties(scenario)))
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".db"}
-        assert set(before) == {"values.json", "run.json", "report.html"}
+        assert set(before) == {"values.json", "run.json", "report.html", "disclosure.json"}
         with pytest.raises(FedvalueError, match="Expected 3 clients; 0 answered"):
             run(FakeGrid([]))
         after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".db"}
         assert "Expected 3 clients" in json.loads(after.pop("error.json"))["error"]
         assert after == before
         run(FakeGrid(parties(scenario)))
+        # That found everything in the store, and what left the clients before stays on record.
+        assert (tmp_path / "disclosure.json").read_bytes() == before["disclosure.json"]
         assert not (tmp_path / "error.json").exists()
         folders = list((tmp_path / "earlier").iterdir())  # what a new result takes the place of
-        assert sorted(path.name for of in folders for path in of.iterdir()) == ["error.json", *sorted(before)]
+        assert sorted(path.name for of in folders for path in of.iterdir()) == [
+            "error.json",
+            *sorted(set(before) - {"disclosure.json"}),
+        ]
         (kept,) = (of for of in folders if (of / "values.json").exists())
         for name in ("values.json", "report.html"):
             assert (kept / name).read_bytes() == before[name]

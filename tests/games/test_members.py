@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
@@ -163,6 +163,35 @@ class TestWhatAllHaveInCommon:
         assert kin(self.game(small), self.game(large))  # batches of 16: as wide either way
         every = replace(QUICK, algorithm="fedsgd")
         assert not kin(self.game(small, training=every), self.game(large, training=every))
+
+    def test_all_clients_decide_how_far_weights_are_clipped(self) -> None:
+        """Nobody's rows but the largest's, which joins; nobody's before or after; somebody's, to another cap after."""
+        for share, few, many, same in (
+            (0.4, (1, 3, 4), (1, 3, 4, 2), False),
+            (0.46, (0, 1, 3), (0, 1, 3, 4), True),
+            (0.36, (0, 1, 3), (0, 1, 3, 4), False),
+        ):
+            rules = replace(QUICK, weights="clipped", max_share=share)
+            before, after = (self.game(chosen("mlp", places), training=rules) for places in (few, many))
+            assert kin(before, after) == same, share
+            together = (1 << len(few)) - 1
+            one, other = (dict(game.evaluate([together]))[together] for game in (before, after))
+            assert same or share > 0.36 or numbers(one) != numbers(other)
+            assert not same or numbers(one) == numbers(other)
+        equal = replace(QUICK, weights="equal")
+        before, after = (self.game(chosen("mlp", p), training=equal) for p in ((1, 3, 4), (1, 3, 4, 2)))
+        assert kin(before, after)
+        assert numbers(dict(before.evaluate([7]))[7]) == numbers(dict(after.evaluate([7]))[7])
+
+    def test_a_new_rule_or_part_of_a_scenario_has_to_be_looked_at(self) -> None:
+        """Whoever adds one: does a training take anything by it from clients outside its coalition? Then it belongs into
+        `members` of the game, or into `beyond` of the learner. Else add its name here."""
+        rules = "rounds epochs batch optimizer rate momentum algorithm mu seed weights max_share"
+        assert {field.name for field in fields(Training)} == set(rules.split())
+        scenario = (
+            "name clients names test task classes vocabulary test_parts details target_scale report training"
+        )
+        assert {field.name for field in fields(Scenario)} == set(scenario.split())
 
     def test_a_model_that_looks_at_the_clients_is_another(self) -> None:
         one, other = chosen("mlp", (0, 1)), chosen("mlp", (0, 1, 2))

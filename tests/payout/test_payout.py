@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 import fedvalue as fv
+from fedvalue._files import sealed
 from fedvalue.cli import app
 from fedvalue.payout import RULES, Payout, payout
 from fedvalue.values import Values
@@ -341,8 +342,7 @@ class TestCommand:
     def values_file(self, tmp_path: Path) -> Path:
         path = tmp_path / "values.json"
         values = Values([3.0, 1.0, -1.0], ["Ann", "=Bob", "C\x1b[31m\nyd"], "exact", 8, guarantee="exact")
-        path.write_text(json.dumps(values.to_dict()), encoding="utf-8")
-        return path
+        return values.save(path)
 
     def run(self, *args: object) -> Result:
         return CliRunner().invoke(app, ["payout", *map(str, args)])
@@ -399,10 +399,13 @@ class TestCommand:
             ("not json", "does not hold JSON"),
             ("\udcff".encode("utf-8", "surrogateescape").decode("latin-1"), "does not hold JSON"),
             ("[1, 2]", "Expected values in the format"),
-            ('{"format": "fedvalue.values/1"}', "fedvalue.values/1"),
-            ('{"format": "fedvalue.values/2", "mean": [1]}', "missing"),
-            (json.dumps({**exact(1.0, 2.0).to_dict(), "mean": [1.0, None]}), "finite number. That of 'c1'"),
-            (json.dumps({**exact(1.0, 2.0).to_dict(), "mean": [1.0]}), "one number per name"),
+            (json.dumps(sealed({"format": "fedvalue.values/1"})), "fedvalue.values/1"),
+            (json.dumps(sealed({"format": "fedvalue.values/2", "mean": [1]})), "missing"),
+            (
+                json.dumps(sealed({**exact(1.0, 2.0).to_dict(), "mean": [1.0, None]})),
+                "finite number. That of 'c1'",
+            ),
+            (json.dumps(sealed({**exact(1.0, 2.0).to_dict(), "mean": [1.0]})), "one number per name"),
         ],
     )
     def test_files_that_hold_no_values(self, tmp_path: Path, text: str, message: str) -> None:

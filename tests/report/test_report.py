@@ -821,7 +821,7 @@ class TestStore:
         assert NO_STORE in (run / "report.html").read_text(encoding="utf-8")
 
     def test_a_record_that_names_nonsense(self, run: Path) -> None:
-        (run / "run.json").write_text('{"store": [1]}')
+        (run / "run.json").write_text(json.dumps(sealed({"store": [1]})))
         assert "no usable store" in failure("report", run)
         for text in ("[]", "{", "null", "[" * 100_000):
             (run / "run.json").write_text(text)
@@ -961,7 +961,7 @@ class TestCommand:
     @pytest.mark.parametrize("other", [{"game_id": "another"}, {"method": "loo"}])
     def test_the_command_of_another_run_is_not_shown(self, copy: Path, other: dict[str, str]) -> None:
         record = json.loads((copy / "run.json").read_text(encoding="utf-8"))
-        (copy / "run.json").write_text(json.dumps(record | other), encoding="utf-8")
+        (copy / "run.json").write_text(json.dumps(sealed(record | other)), encoding="utf-8")
         done("report", copy)
         text = (copy / "report.html").read_text(encoding="utf-8")
         assert "There is no record of the run" in text
@@ -970,7 +970,9 @@ class TestCommand:
 
     def test_another_version_of_the_record_is_not_believed(self, copy: Path) -> None:
         record = json.loads((copy / "run.json").read_text(encoding="utf-8"))
-        (copy / "run.json").write_text(json.dumps(record | {"format": "fedvalue.run/9"}), encoding="utf-8")
+        (copy / "run.json").write_text(
+            json.dumps(sealed(record | {"format": "fedvalue.run/9"})), encoding="utf-8"
+        )
         done("report", copy)
         assert "There is no record of the run" in (copy / "report.html").read_text(encoding="utf-8")
 

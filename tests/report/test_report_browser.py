@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
+import shutil
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ import pytest
 from browser import Browser, find_browser
 from test_report import complete, sampled, saturating
 
-from fedvalue.report import Terms, as_html, gather
+from fedvalue.report import Cover, Terms, as_html, gather, write_statements
 
 PROGRAM = find_browser()
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no chromium on the path: apt-get install chromium")
@@ -143,8 +147,106 @@ def test_few_and_many_clients_on_a_phone(browser: Browser, tmp_path: Path, clien
     assert browser.evaluate("document.querySelectorAll('.ranking tbody tr').length") == clients
 
 
+NEEDS_TEXT = pytest.mark.skipif(
+    shutil.which("pdftotext") is None, reason="no pdftotext: apt-get install poppler-utils"
+)
+
+
 def test_printing(browser: Browser, plain: Path) -> None:
     browser.open(plain, DESK, dark=True)
     paper = browser.print()
     assert paper.startswith(b"%PDF")
-    assert 2 <= paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page ") <= 12
+    sizes = set(re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", paper))
+    assert {(round(float(w)), round(float(h))) for w, h in sizes} == {(595, 842)} or sizes == {
+        (b"594.95996", b"841.91998")
+    }
+    assert 2 <= paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page ") <= 16
+
+
+CLIPPED = """(() => {
+  const width = document.documentElement.clientWidth;
+  return [...document.querySelectorAll('table, svg, .verdict, dl')]
+    .filter(e => e.checkVisibility() && e.getBoundingClientRect().right > width + 1).map(e => e.outerHTML.slice(0, 80));
+})()"""
+
+
+@NEEDS_TEXT
+@pytest.mark.parametrize("clients", [6, pytest.param(100, marks=pytest.mark.slow)])
+def test_paper_clips_and_splits_nothing(browser: Browser, tmp_path: Path, clients: int) -> None:
+    page = tmp_path / "report.html"
+    if clients == 6:
+        table = saturating(6) - 0.2 * np.array([mask >> 2 & 1 for mask in range(64)])
+        facts = gather(*complete(table), terms=Terms("123456789", "EUR"))
+    else:
+        facts = gather(
+            *sampled(clients, [f"client-{i}" for i in range(clients)]), terms=Terms("123456789", "EUR")
+        )
+    page.write_text(as_html(facts), encoding="utf-8")
+    browser.open(page, 680, medium="print")  # what A4 is wide within its margins
+    assert browser.evaluate(CLIPPED) == []
+    pages = printed(browser.print(), tmp_path)
+    titles = browser.evaluate("[...document.querySelectorAll('h2')].map(e => e.textContent)")
+    for text in pages:  # no heading is the last line of a page
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        assert not lines or lines[-1] not in titles
+    assert sum("123,456,789.00" in line and "Total" in line for line in "\n".join(pages).splitlines()) == 1
+    if clients == 6:
+        rows = [
+            [
+                i
+                for i, text in enumerate(pages)
+                if re.search(rf"^ *{client.rank} +{client.name} .*{abs(client.value):.4f}", text, re.M)
+            ]
+            for client in facts.clients
+        ]
+        assert {tuple(places) for places in rows} == {(0,)}  # the whole table on the first page
+    assert "The statements for the other" not in "".join(pages)
+
+
+def printed(paper: bytes, folder: Path) -> list[str]:
+    """The text of each page of a PDF, laid out as it is there."""
+    (folder / "paper.pdf").write_bytes(paper)
+    told = subprocess.run(
+        ["pdftotext", "-layout", str(folder / "paper.pdf"), "-"], check=True, capture_output=True
+    )
+    return told.stdout.decode().split("\f")[:-1]
+
+
+@NEEDS_TEXT
+def test_a_statement_is_one_page(browser: Browser, tmp_path: Path) -> None:
+    values, known = complete(saturating(6) - 0.2 * np.array([mask >> 2 & 1 for mask in range(64)]))
+    record = {
+        "training": dict.fromkeys(("rounds", "epochs", "batch", "optimizer", "rate", "algorithm"), 4),
+        "model": "mlp",
+    }
+    cover = Cover("A consortium", "A period", "A date", "An operator")
+    facts = gather(replace(values, agreement="f" * 64), known, record, Terms("123456789", "EUR"), cover=cover)
+    for file in write_statements(facts, tmp_path)[1:3]:
+        for width in (320, PHONE, DESK):
+            browser.open(file, width)
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.messages == []
+        assert browser.requests == [file.resolve().as_uri()]
+        assert len(printed(browser.print(), tmp_path)) == 1
+
+
+def test_the_total_on_the_screen_is_the_pot(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    facts = gather(*sampled(61, [f"c{i}" for i in range(61)]), terms=Terms("98765.43", "EUR"))
+    page.write_text(as_html(facts), encoding="utf-8")
+    browser.open(page, PHONE)
+    browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    number = "e => Math.round(100 * parseFloat(e.firstChild.textContent.replace(/,/g, '')))"
+    amounts = browser.evaluate(f"[...document.querySelectorAll('.ranking tbody .paid')].map({number})")
+    (total,) = browser.evaluate(f"[...document.querySelectorAll('.ranking .total .paid')].map({number})")
+    assert len(amounts) == 61
+    assert sum(amounts) == total == 9876543
+    units = browser.evaluate(
+        "[...document.querySelectorAll('.ranking .paid .unit')].every(e => getComputedStyle(e).display !== 'none' "
+        "&& e.textContent.trim() === 'EUR')"
+    )
+    assert units is True
+    labels = browser.evaluate(
+        "getComputedStyle(document.querySelector('.ranking .worth'), '::before').content"
+    )
+    assert "utility" in labels

@@ -55,11 +55,13 @@ def test_every_option_of_the_command_is_one_of_the_job() -> None:
     import inspect
     from dataclasses import fields
 
-    from fedvalue.cli.run import _OWN
+    from fedvalue.cli._jobs import _OWN
     from fedvalue.cli.run import run as command
 
     of_command = {name for name in inspect.signature(command).parameters if name != "ctx"} - set(_OWN)
-    assert of_command | {"options", "scenario_options", "model_options"} == {of.name for of in fields(fv.Job)}
+    assert of_command | {"options", "groups", "scenario_options", "model_options"} == {
+        of.name for of in fields(fv.Job)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +106,7 @@ class TestResult:
     def test_a_saved_run_is_one_for_the_commands(self, result: fv.Result, tmp_path: Path) -> None:
         folder = result.save(tmp_path / "run")
         assert sorted(path.name for path in folder.iterdir() if "-" not in path.name) == [
-            "report.html", "run.json", "store.db", "values.json",
+            "disclosure.json", "report.html", "run.json", "store.db", "values.json",
         ]  # fmt: skip
         assert "NO CONTRIBUTION" in printed("audit", folder)
         assert "100.00" in printed("payout", folder, "--pot", 100)

@@ -72,8 +72,8 @@ class Browser:
             self._process.wait()
         os.close(self._read)
 
-    def open(self, page: Path, width: int, height: int = 900, dark: bool = False) -> None:
-        """Shows a file on a screen of this size and waits until it is there."""
+    def open(self, page: Path, width: int, height: int = 900, dark: bool = False, medium: str = "") -> None:
+        """Shows a file on a screen of this size, or as it is laid out for another medium, and waits until it is there."""
         self._ask(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -82,7 +82,7 @@ class Browser:
             mobile=width < 600,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._ask("Emulation.setEmulatedMedia", features=[scheme])
+        self._ask("Emulation.setEmulatedMedia", media=medium, features=[scheme])
         self._events.clear()
         self._ask("Page.navigate", url=page.resolve().as_uri())
         self._wait("Page.loadEventFired")
@@ -101,9 +101,10 @@ class Browser:
         )
 
     def print(self) -> bytes:
-        """The page on A4, as PDF."""
-        size = {"paperWidth": 8.27, "paperHeight": 11.69}
-        return base64.b64decode(self._ask("Page.printToPDF", printBackground=False, **size)["data"])
+        """The page as PDF, on the paper and with the margins that it asks for."""
+        return base64.b64decode(
+            self._ask("Page.printToPDF", printBackground=False, preferCSSPageSize=True)["data"]
+        )
 
     @property
     def messages(self) -> list[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from fedvalue_paper import Experiment
     from fedvalue_paper.output import Published
+    from fedvalue_paper.recompute import Recomputed
     from fedvalue_paper.tables import Part
 
 __all__ = ["reproduce"]
@@ -64,6 +65,13 @@ def reproduce(
             help="Train nothing: recompute tables and figures from what a finished run kept, and compare."
         ),
     ] = None,
+    accept_changes: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changes",
+            help="With --from-utilities: rows that differ, because a method has changed since, are no error.",
+        ),
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what is in the folder.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Begin anew; trained coalitions stay in the store.")
@@ -89,6 +97,8 @@ def reproduce(
         raise InputError("--resume and --overwrite exclude each other.")
     if resume and from_utilities is not None:
         raise InputError("--resume and --from-utilities exclude each other: nothing is trained.")
+    if accept_changes and from_utilities is None:
+        raise InputError("--accept-changes goes with --from-utilities: nothing else is compared.")
     documents = [read(each) for each in (names() if name == _ALL else [name])]
     if name == _ALL and variant:
         documents = having(variant, documents)
@@ -102,7 +112,9 @@ def reproduce(
             if from_utilities is None:
                 done = _reproduce(experiment, folder, out, data_dir, device, overwrite, quiet or json)
             else:
-                done = _recompute(experiment, folder, from_utilities, overwrite, quiet or json)
+                done = _recompute(
+                    experiment, folder, from_utilities, accept_changes, overwrite, quiet or json
+                )
             results.append(done)
         except FedvalueError as error:
             if name != _ALL:
@@ -208,26 +220,42 @@ def _reproduce(
         raise typer.Exit(130) from error
 
 
-def _recompute(experiment: Experiment, folder: Path, path: Path, overwrite: bool, quiet: bool) -> Published:
+def _recompute(
+    experiment: Experiment, folder: Path, path: Path, accept_changes: bool, overwrite: bool, quiet: bool
+) -> Published:
     from fedvalue_paper.manifest import command_of
     from fedvalue_paper.output import Notes, begin, publish_again
     from fedvalue_paper.recompute import recompute, source_of
 
+    began = time.perf_counter()
     source = source_of(experiment, path, _folder_name(experiment))
     if source.folder.resolve() == folder.resolve():
         raise InputError(f"{folder} is what it would be compared with. Choose another folder with --out.")
-    notes = Notes("cpu", f"{command_of(experiment, False)} --from-utilities RESULTS")
+    notes = Notes(
+        "cpu",
+        f"{command_of(experiment, False)} --from-utilities RESULTS{' --accept-changes' * accept_changes}",
+    )
     begin(experiment, folder, notes, fresh=overwrite)
     with _watching(_folder_name(experiment), work_of(experiment), quiet) as watch:
-        found = recompute(experiment, source, folder, watch)
+        found = recompute(experiment, source, folder, watch, accept_changes=accept_changes)
         watch.stage("table and figures")
-        published = publish_again(experiment, found, source, folder, notes)
+        published = publish_again(experiment, found, source, folder, notes, time.perf_counter() - began)
     if not quiet:
-        say(
-            f"{_folder_name(experiment)}: {found.computed} rows were computed from utilities and are equal to those of "
-            f"{source.folder}; {found.taken} of gradient methods and all seconds by the clock were taken over."
-        )
+        say(_summary(_folder_name(experiment), found, source.folder))
     return published
+
+
+def _summary(name: str, found: Recomputed, source: Path) -> str:
+    """How many rows came out as they were, and of which methods some did not."""
+    changed = sum(found.changed.values())
+    of_methods = ", ".join(f"{count} of {label}" for label, count in found.changed.items())
+    rows = f"{name}: {found.computed} rows were computed from utilities"
+    if changed:
+        rows += f", {changed} came out differently ({of_methods}) and {'is' if changed == 1 else 'are'} new"
+    return (
+        f"{rows}; {'the others' if changed else 'they'} are equal to those of {source}. {found.taken} rows of gradient "
+        "methods and all seconds by the clock were taken over."
+    )
 
 
 def _show(experiment: Experiment, result: Published, folder: Path, quiet: bool, several: bool) -> None:

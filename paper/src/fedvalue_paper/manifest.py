@@ -21,6 +21,7 @@ from fedvalue_paper.spec import Experiment, read
 __all__ = [
     "MANIFEST",
     "command_of",
+    "is_older",
     "manifest",
     "part_of_run",
     "settings_of",
@@ -103,6 +104,13 @@ def written_manifest(folder: Path) -> dict[str, Any]:
 def written_parts(folder: Path) -> list[dict[str, Any]]:
     """The processes that worked on a run so far."""
     return list(written_manifest(folder).get("parts", ()))
+
+
+def is_older(folder: Path) -> bool:
+    """Whether what lies in a folder was made with other settings than those of today."""
+    record = written_manifest(folder)
+    experiment = read(record["experiment"]).at(record["scale"], record["variant"] or "")
+    return bool(record["settings"] != settings_of(experiment))
 
 
 def written_settings(folder: Path) -> str | None:

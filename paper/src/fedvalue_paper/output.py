@@ -11,7 +11,7 @@ from typing import Any
 
 from fedvalue.errors import InputError
 from fedvalue_paper.engine import ROWS, Played
-from fedvalue_paper.files import read_text, write_whole
+from fedvalue_paper.files import read_text, write_bytes_whole, write_whole
 from fedvalue_paper.kept import UTILITIES, write_kept
 from fedvalue_paper.manifest import MANIFEST, manifest, part_of_run, written_manifest, written_parts
 from fedvalue_paper.printed import write_beside
@@ -89,17 +89,26 @@ def publish(
 
 
 def publish_again(
-    experiment: Experiment, found: Recomputed, source: Source, folder: Path, notes: Notes
+    experiment: Experiment, found: Recomputed, source: Source, folder: Path, notes: Notes, seconds: float
 ) -> Published:
-    """The same from kept utilities; the manifest is that of the trainings, and says what was done here."""
+    """The same from kept utilities, which are kept again: the folder can take the place of the one they come from.
+
+    The manifest is that of the trainings, and says what was done since.
+    """
+    write_whole(folder / KEPT_ROWS, read_text(folder / ROWS))
+    write_bytes_whole(folder / UTILITIES, source.utilities.read_bytes())
+    before = written_manifest(source.folder)
     here = {
         **part_of_run(notes.device),
+        "seconds": round(seconds, 2),
+        "finished": True,
         "command": notes.command,
         "rows_computed": found.computed,
         "rows_taken_over": found.taken,
+        "rows_changed": dict(found.changed),
     }
-    record = {**written_manifest(source.folder), "recomputed": here}
-    return _published(experiment, found.rows, folder, record, (ROWS,))
+    record = {**before, "recomputed": [*before.get("recomputed", ()), here]}
+    return _published(experiment, found.rows, folder, record, (ROWS, KEPT_ROWS, UTILITIES))
 
 
 def _published(

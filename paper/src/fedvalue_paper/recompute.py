@@ -1,14 +1,15 @@
 """An experiment once more from the utilities that a finished run kept: no training, no data set.
 
 Every method that asks for utilities is run again, and tables and figures are made anew. Rows of gradient methods
-and seconds by the clock are taken over, because what they come from cannot be kept. The rest must come out
-as it was.
+and seconds by the clock are taken over, because what they come from cannot be kept. The rest must come out as it
+was, and then stays bit for bit; where a method has changed since, its new rows can be accepted in place of the old.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,21 +33,27 @@ _RELATIVE, _ABSOLUTE = 1e-6, 1e-9  # libraries of linear algebra differ in the l
 
 @dataclass(frozen=True)
 class Source:
-    """What a finished run left: its folder, its games by their place among all, and its rows."""
+    """What a finished run left: the file of utilities, its games by their place among all, and the rows beside it."""
 
-    folder: Path
+    utilities: Path
     games: dict[int, Kept]
     rows: list[Row]
+
+    @property
+    def folder(self) -> Path:
+        """Where all of it lies."""
+        return self.utilities.parent
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """All rows, the games, and how many rows were computed and how many taken over."""
+    """All rows, the games, and how many rows were computed, how many taken over, and how many changed, by method."""
 
     rows: list[Row]
     played: list[Played]
     computed: int
     taken: int
+    changed: Mapping[str, int]
 
 
 def about(experiment: Experiment) -> dict[str, Any]:
@@ -81,7 +88,7 @@ def source_of(experiment: Experiment, path: Path, folder_name: str) -> Source:
     rows = RowFile(rows_file, columns_of(experiment)).read()
     if not rows:
         raise InputError(f"{rows_file} holds no rows of this experiment. Get it anew.")
-    return Source(file.parent, placed, rows)
+    return Source(file, placed, rows)
 
 
 def _placed(experiment: Experiment, games: Sequence[Kept], file: Path) -> dict[int, Kept]:
@@ -96,34 +103,49 @@ def _placed(experiment: Experiment, games: Sequence[Kept], file: Path) -> dict[i
     return {place: kept for (place, _), kept in zip(trained, games, strict=True)}
 
 
-def recompute(experiment: Experiment, source: Source, folder: Path, watch: Watch | None = None) -> Recomputed:
-    """Runs every method on the kept utilities; raises where a row does not come out as it was."""
+def recompute(
+    experiment: Experiment,
+    source: Source,
+    folder: Path,
+    watch: Watch | None = None,
+    *,
+    accept_changes: bool = False,
+) -> Recomputed:
+    """Runs every method on the kept utilities; a row that does not come out as it was takes the place of the old one
+    with `accept_changes`, and is an error without.
+    """
     gradient = {method.name for method in known_methods().values() if method.view}
     committed = {key_of(row): row for row in source.rows}
     taken = [row for row in source.rows if row["method"] in gradient]
     file = RowFile(folder / ROWS, columns_of(experiment))
     file.write(taken)
     _, played = play(experiment, folder, folder, watch=watch, kept=source.games)
-    rows = []
+    rows, changed = [], Counter[str]()
     for row in file.read():
         before = committed.pop(key_of(row), None)
         if before is None:
             raise FedvalueError(f"{_named(row)} is not among the rows of {source.folder}.")
-        rows.append(row | {name: before[name] for name in _CLOCK})
-        _compare(rows[-1], before, source.folder)
+        now = row | {name: before[name] for name in _CLOCK}
+        name = _first_difference(now, before)
+        if name is None:
+            rows.append(before)
+        elif accept_changes:
+            rows.append(now)
+            changed[now["label"]] += 1
+        else:
+            raise FedvalueError(
+                f"{_named(now)}: {name} is {now[name]} from the kept utilities, and {before[name]} in the rows of "
+                f"{source.folder}. If the method has changed since, --accept-changes writes the new rows."
+            )
     if committed:
         missing = next(iter(committed.values()))
         raise FedvalueError(f"{_named(missing)} is in {source.folder} and did not come out here.")
     file.write(rows)
-    return Recomputed(completed(experiment, rows), played, len(rows) - len(taken), len(taken))
+    return Recomputed(completed(experiment, rows), played, len(rows) - len(taken), len(taken), changed)
 
 
-def _compare(now: Row, before: Row, folder: Path) -> None:
-    for name, old in before.items():
-        if not _same(now[name], old):
-            raise FedvalueError(
-                f"{_named(now)}: {name} is {now[name]} from the kept utilities, and {old} in the rows of {folder}."
-            )
+def _first_difference(now: Row, before: Row) -> str | None:
+    return next((name for name, old in before.items() if not _same(now[name], old)), None)
 
 
 def _same(new: Any, old: Any) -> bool:

@@ -35,13 +35,17 @@ class Party:
 
 @dataclass(frozen=True)
 class PayoutTerms:
-    """How the pot will be shared out, as in `fedvalue.payout`. A pot that is not known yet is None."""
+    """How the pot will be shared out, as in `fedvalue.payout`. A pot that is not known yet is None.
+
+    `absent` is the rule for clients that are absent: excluded, last-period=PATH or escrow=PART.
+    """
 
     rule: str = "floor"
     min_share: str = "0"
     step: str = "0.01"
     currency: str = ""
     pot: str | None = None
+    absent: str = "excluded"
 
 
 @dataclass(frozen=True)

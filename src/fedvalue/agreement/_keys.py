@@ -72,7 +72,10 @@ def is_signed_by(line: str, signature: str, message: bytes) -> bool:
     """Whether the owner of a public key has signed this message."""
     invalid = need("cryptography.exceptions", _WHAT).InvalidSignature
     try:
-        _public(line, "a key").verify(base64.b64decode(signature, validate=True), message)
+        given = base64.b64decode(signature, validate=True)
+        if base64.b64encode(given).decode() != signature:  # the same bytes can be written in several ways
+            return False
+        _public(line, "a key").verify(given, message)
     except (invalid, InputError, ValueError, TypeError):
         return False
     return True

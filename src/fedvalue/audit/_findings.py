@@ -102,7 +102,8 @@ def _worth(values: Values, known: Known, distinct: set[int]) -> Worth:
     n, margin = known.n, MARGIN * known.spread / known.n
     exact = values.guarantee == "exact"
     if exact and values.covariance is None:
-        spread = spread_of_values(known, values.mean, value_weights(known), distinct)
+        weights = None if values.groups else value_weights(known)
+        spread = spread_of_values(known, values.mean, weights, distinct)
         if spread is None:
             return Worth(values.mean, None, np.full(n, np.inf), True, True, margin)
         covariance, bound = np.eye(n) * spread.error**2, spread.runs is None
@@ -218,7 +219,8 @@ def can_harm(case: Case) -> bool:
 def can_depend(case: Case) -> bool:
     """Whether all coalitions and some measure of noise are there, and not too many clients."""
     known, worth = case.known, case.worth
-    return worth.exact and worth.covariance is not None and value_weights(known) is not None
+    alone = worth.exact and not case.values.groups
+    return alone and worth.covariance is not None and value_weights(known) is not None
 
 
 _KINDS: dict[str, tuple[Callable[[Case, frozenset[int]], Chances], float]] = {

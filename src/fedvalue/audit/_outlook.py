@@ -160,6 +160,7 @@ def not_assessed(case: Case) -> tuple[str, ...]:
             )
     if known.n > 1 and not can_depend(case):
         said.append(
-            "Dependence on one other client was not checked: that takes exact values and a measure of training noise."
+            "Dependence on one other client was not checked: that takes exact values without groups and a measure of training "
+            "noise."
         )
     return tuple(said)

@@ -16,17 +16,22 @@ import typer
 
 from fedvalue._version import __version__
 from fedvalue.cli import (
+    agreement,
     audit,
+    benefits,
     compare,
     data,
     flower,
     methods,
     payout,
+    period,
     plan,
     report,
     run,
+    sign,
     store,
     value,
+    verify,
 )
 from fedvalue.cli._console import complain, print_json, say
 from fedvalue.cli._plugins import OpenGroup
@@ -72,10 +77,15 @@ app.command("value")(value.value)
 app.command("compare")(compare.compare)
 app.command("payout")(payout.payout)
 app.command("audit")(audit.audit)
+app.command("benefits")(benefits.benefits)
 app.command("report")(report.report)
+app.command("verify")(verify.verify)
+app.command("sign")(sign.sign)
+app.add_typer(agreement.app, name="agreement")
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 app.add_typer(flower.app, name="flower")
+app.add_typer(period.app, name="period")
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ import typer
 
 __all__ = [
     "AbsentOption",
+    "AgreementArgument",
     "AnywayOption",
     "ArrayOption",
     "BudgetOption",
@@ -20,10 +21,12 @@ __all__ = [
     "GameArgument",
     "JsonFlag",
     "JsonTarget",
+    "KeyOption",
     "MethodOptions",
     "NegateOption",
     "OperatorOption",
     "PeriodOption",
+    "PeriodsArgument",
     "QuietOption",
     "RunArgument",
     "StoreArgument",
@@ -107,6 +110,13 @@ RunArgument = Annotated[
         metavar="RUN", help="Folder that `fedvalue run --out` wrote, or a values.json.", show_default=False
     ),
 ]
+PeriodsArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Folder of the consortium.", show_default=False)
+]
+KeyOption = Annotated[
+    Path, typer.Option(help="Private key: `fedvalue agreement key` makes one.", show_default=False)
+]
+AgreementArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The agreement.", show_default=False)]
 StoreOption = Annotated[Path | None, typer.Option(help="Store with the trainings. [default: the run's own]")]
 StoreArgument = Annotated[Path, typer.Argument(metavar="DB", help="The store.", show_default=False)]
 GameArgument = Annotated[

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedvalue.audit import Audit, Finding
+    from fedvalue.what_if import WhatIf
 
 __all__ = ["audit"]
 
@@ -32,6 +33,13 @@ def audit(
             min=0, help="Number of further trainings to forecast for. [default: as many as were made]"
         ),
     ] = None,
+    what_if: Annotated[
+        bool,
+        typer.Option(
+            "--what-if",
+            help="Also say what clients would be worth copied, in two parts, or merged with another.",
+        ),
+    ] = False,
     json: JsonTarget = None,
     md: Annotated[
         str | None,
@@ -47,20 +55,25 @@ def audit(
     """
     from fedvalue.audit import audit as look
     from fedvalue.run import find_history, read_values
+    from fedvalue.what_if import what_if as ask
 
     check_targets(json, md)
     values = read_values(run)
     with busy("looking", quiet):
         history = find_history(values, run, store)
         found = look(values, history.utilities, history.prints, level, more, seeds=history.seeds)
-    written = {
-        target: data for target, data in ((json, found.to_dict()), (md, found.to_markdown())) if target
-    }
+        changes = ask(values, history.utilities, seeds=history.seeds) if what_if else None
+    plain, page = found.to_dict(), found.to_markdown()
+    if changes is not None:
+        plain, page = {**plain, "what_if": changes.to_dict()}, f"{page}\n{changes.to_markdown()}"
+    written = {target: data for target, data in ((json, plain), (md, page)) if target}
     for target, data in written.items():
         write_result(data, target)
     if "-" in written:
         return
     _show(found, quiet)
+    if changes is not None:
+        _show_changes(changes)
     if written and not quiet:
         say(f"Written to {' and '.join(written)}.")
 
@@ -96,6 +109,20 @@ def _show_finding(finding: Finding, clients: int) -> None:
         say(f"{len(finding.evidence)} of {count(finding.compared)} comparisons:")
     if finding.evidence:
         print_table(_evidence(finding, clients))
+
+
+def _show_changes(changes: WhatIf) -> None:
+    from rich.text import Text
+
+    from fedvalue.what_if import HEAD
+
+    say()
+    table = new_table(*HEAD, right=HEAD[2:])
+    for row in changes.rows():
+        table.add_row(Text(one_line(row[0])), *row[1:])
+    print_table(table)
+    for line in changes.assumptions:
+        say(one_line(line))
 
 
 def _evidence(finding: Finding, clients: int) -> Table:

@@ -15,6 +15,7 @@ from fedvalue.cli._options import (
     CurrencyOption,
     JsonTarget,
     RunArgument,
+    StoreOption,
     complete,
 )
 from fedvalue.cli._tables import new_table, print_table
@@ -53,6 +54,14 @@ def payout(
     md: Annotated[
         str | None, typer.Option(metavar="PATH", help="Write an invoice as Markdown; - prints only Markdown.")
     ] = None,
+    copies: Annotated[
+        str,
+        typer.Option(
+            metavar="each|share",
+            help="Whether clients that the audit finds interchangeable are paid each, or share one part.",
+        ),
+    ] = "each",
+    store: StoreOption = None,
     absent: AbsentOption = "excluded",
     anyway: AnywayOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
@@ -63,11 +72,14 @@ def payout(
     in, given the intervals of the values.
     """
     from fedvalue.payout import payout as share_out
-    from fedvalue.run import read_values
+    from fedvalue.run import find_history, read_values
+    from fedvalue.what_if import copies_by
 
     check_targets(json, csv, md)
+    valued = read_values(values)
+    once = copies_by(copies, valued, lambda: find_history(valued, values, store))
     found = share_out(
-        read_values(values), pot, rule, min_share, round_to, currency, absent=absent, anyway=anyway
+        valued, pot, rule, min_share, round_to, currency, absent=absent, anyway=anyway, copies=once
     )
     formats = ((json, sealed(found.to_dict())), (csv, found.to_csv()), (md, found.to_markdown()))
     written = {target: data for target, data in formats if target}

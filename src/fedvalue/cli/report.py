@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedvalue._text import plural
 from fedvalue.cli._console import busy, say
 from fedvalue.cli._options import (
     AbsentOption,
@@ -64,21 +65,25 @@ def report(
     period: PeriodOption = None,
     date: DateOption = None,
     operator: OperatorOption = None,
+    statements: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for a page per client, without the amounts of others."),
+    ] = None,
     store: StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")] = False,
 ) -> None:
     """Write a report of a run: one file that works offline.
 
-    The verdict, the clients with value, interval, share and payout, how utility grows, which clients complement
-    each other, how the values settled, the audit, the method and its limits, the cost, and how to repeat it.
+    Who gets what and why, what the amounts depend on, incidents, the audit, how utility grows, which clients complement
+    each other; an annex with the rules, the method and its limits, the cost, how to repeat it, and room for signatures.
     docs/report.md says what each part means.
     """
-    from fedvalue.report import Cover, Terms, render
+    from fedvalue.report import FORMATS, Cover, Terms, facts_of, kind_of, write_statements
     from fedvalue.run import VALUES_FILE, read_record, read_values
 
     if currency and pot is None:
         raise InputError("A currency needs an amount: add --pot.")
-    kind = format or (Path(out).suffix.lstrip(".") if out not in (None, "-") else "") or "html"
+    kind = kind_of(format or ("" if out in (None, "-") else Path(str(out)).suffix))
     # A values.json of a name of its own does not take the place of the run's own report.
     stem = "report" if run.is_dir() or run.name == VALUES_FILE else f"{run.stem}-report"
     target = str((run if run.is_dir() else run.parent) / f"{stem}.{kind}") if out is None else out
@@ -93,10 +98,12 @@ def report(
         history = _history(values, run, store)
         terms = Terms(pot, currency, rule, anyway, absent)
         cover = Cover.of(consortium, period, date, operator)
-        content = render(values, history, record, terms, kind, budget, cover)
-        write_result(content.decode(), target)
+        facts = facts_of(values, history, record, terms, budget, cover)
+        write_result(FORMATS[kind](facts), target)
+        pages = [] if statements is None else write_statements(facts, statements, kind)
     if not quiet and target != "-":
-        say(f"Written to {target}.")
+        also = f", and {plural(len(pages), 'statement')} to {statements}" if pages else ""
+        say(f"Written to {target}{also}.")
 
 
 def _history(values: Values, run: Path, store: Path | None) -> History | Absent | None:

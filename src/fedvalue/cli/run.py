@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fedvalue._files import sealed
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, complain, notes, say, warn
-from fedvalue.cli._exact import exact_or
+from fedvalue.cli._jobs import job_of
 from fedvalue.cli._options import (
     ConsortiumOption,
     DateOption,
@@ -21,16 +21,10 @@ from fedvalue.cli._options import (
     QuietOption,
     complete,
 )
-from fedvalue.cli._pairs import method_options, model_options, scenario_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
 
 __all__ = ["run"]
-
-_OF_COMMAND = ("name", "clients", "partition", "samples", "seed", "data_dir")
-_OWN = (
-    "exact", "json", "dry_run", "config", "no_config", "quiet", "no_noise", "option", "scenario_option", "model_option"
-)  # not of the job  # fmt: skip
 
 
 def run(
@@ -42,6 +36,7 @@ def run(
     scenario_option: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of scenario or partition: alpha=0.1; repeatable.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data: your own, a file per client, or that of a known scenario. [default: $FEDVALUE_DATA, the cache folder]")] = None,
     label: Annotated[str | None, typer.Option(help="Label column of the scenario files.")] = None,
+    test: Annotated[str | None, typer.Option(metavar="by-client", help="Test on rows of the clients' own, a fifth of each, and say what the data of each does for the others.")] = None,
     model: Annotated[str | None, typer.Option(autocompletion=complete("model"), help="mlp, mlp-dropout, cnn, linear, text-mean, lstm, least-squares, xgboost, or package.module:factory. [default: what suits the scenario]")] = None,
     model_option: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the model, such as depth=6 of xgboost; repeatable.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of the federation. [default: 4]")] = None,
@@ -52,6 +47,8 @@ def run(
     momentum: Annotated[float | None, typer.Option(help="Momentum of sgd. [default: 0]")] = None,
     algorithm: Annotated[str | None, typer.Option(help="fedavg, fedprox or fedsgd. [default: fedavg]")] = None,
     mu: Annotated[float | None, typer.Option(help="With fedprox: how strongly clients are held to the common model.")] = None,
+    weights: Annotated[str | None, typer.Option(help="What counts of a client when models are averaged: its rows, equal, or its rows clipped. [default: rows]")] = None,
+    max_share: Annotated[float | None, typer.Option(metavar="X", help="With clipped weights: the most that one client has of the weight of all.")] = None,
     metric: Annotated[str | None, typer.Option(help="Metric that the values are computed from: accuracy, loss, auc, …, or package.module:function. [default: accuracy, or r2]")] = None,
     retrain: Annotated[bool, typer.Option("--retrain", help="Train again those coalitions in the store that lack your own metric.")] = False,
     replicates: Annotated[int, typer.Option(min=1, help="Number of trainings of each coalition, for methods that train with one seed.")] = 1,
@@ -60,8 +57,11 @@ def run(
     exact: Annotated[bool, typer.Option("--exact", help="The same as --method exact.")] = False,
     budget: Annotated[int | None, typer.Option(help="Most trainings; with one seed, most distinct coalitions. [default: n·ln n, at least 64; with one seed 32]")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds that the trainings are spread over; 1: the values of that seed. [default: as suits method and budget]")] = None,
+    own_seeds: Annotated[bool, typer.Option("--own-seeds", help="With surrogate: a seed of its own for every training; no two have an update in common.")] = False,
+    min_coalition: Annotated[int, typer.Option(min=1, help="Train no coalition of fewer clients; with 2, nobody alone.")] = 1,
     no_noise: Annotated[bool, typer.Option("--no-noise", help="With --exact: no trainings with other seeds, which show how much is luck.")] = False,
     option: MethodOptions = None,
+    group: Annotated[list[str] | None, typer.Option(metavar="NAME=CLIENT,CLIENT", help="Clients that join as one, such as the sites of a holding: values are then Owen values; repeatable.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     memory: Annotated[str | None, typer.Option(help="Memory limit for models in training (with Ray: per task), such as 4GB. [default: 40% of free memory]")] = None,
@@ -78,6 +78,8 @@ def run(
     period: PeriodOption = None,
     date: DateOption = None,
     operator: OperatorOption = None,
+    agreement: Annotated[Path | None, typer.Option(help="Agreement that the run is made under: another job than the one agreed is refused.")] = None,
+    claims: Annotated[bool, typer.Option("--claims", help="Also show what clients would gain by claiming more rows or scaling their updates; records one training of all.")] = False,
     json: JsonTarget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it would take.")] = False,
     config: Annotated[Path | None, typer.Option(callback=read_config, is_eager=True, help=f"File with options in [run]. [default: {FILE}, if it exists]")] = None,
@@ -88,18 +90,12 @@ def run(
 
     The command line takes precedence over the file. With its store, a run that was stopped continues where it left off.
     """
-    from fedvalue.run import REPORT_FILE, VALUES_FILE, Job, heading
+    from fedvalue.run import REPORT_FILE, VALUES_FILE, heading
 
     quiet = quiet or json == "-"
     check_targets(json)
-    method, budget = exact_or(ctx, method, budget, exact)
-    given: dict[str, Any] = {name: value for name, value in ctx.params.items() if name not in _OWN}
-    given["scenario_options"] = scenario_options(scenario_option or (), _OF_COMMAND)
-    given["model_options"] = model_options(model_option or ())
     with notes():
-        options = method_options(method, option or ()) | ({"noise": False} if no_noise else {})
-        given |= {"method": method, "budget": budget, "options": options}
-        job = Job(**given)
+        job = job_of(ctx)
         with busy("reading the data", quiet):
             prepared = job.prepared
         if not dry_run:
@@ -126,6 +122,11 @@ def run(
         print_table(result.values.table())
     for line in () if quiet else result.lines():
         say(line)
+    if claims and not quiet:
+        with busy("recording a training of all clients", quiet):
+            lies = result.what_if_claimed()
+        say()
+        say(str(lies))
     written = [] if out is None else [out / VALUES_FILE, out / REPORT_FILE]
     if out is not None:  # after the result: the page takes a moment, and may fail where the values did not
         with busy("writing the report", quiet):

@@ -49,6 +49,13 @@ def value(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for everything random.")] = 0,
     option: MethodOptions = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=CLIENT,CLIENT",
+            help="Clients that join as one: values are then Owen values; repeatable.",
+        ),
+    ] = None,
     array: ArrayOption = None,
     negate: NegateOption = False,
     store: Annotated[
@@ -62,6 +69,7 @@ def value(
     from fedvalue.estimators import guarantee_lines
     from fedvalue.games import read_table
     from fedvalue.run import usual_method
+    from fedvalue.weights import read_groups
 
     check_targets(json)
     with notes():
@@ -74,7 +82,9 @@ def value(
                     "The number of seeds was given twice. Leave it out of the options of the method."
                 )
             options["seeds"] = seeds
-        values = fv.value(game, chosen, budget, seed, store, progress=not quiet, **options)
+        values = fv.value(
+            game, chosen, budget, seed, store, progress=not quiet, groups=read_groups(group or ()), **options
+        )
     write_result(sealed(values.to_dict()), json)
     if json == "-" or (json and quiet):
         return

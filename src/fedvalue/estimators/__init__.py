@@ -20,7 +20,13 @@ from fedvalue.estimators.ipss import ipss, ipss_balanced
 from fedvalue.estimators.k_greedy import k_greedy
 from fedvalue.estimators.permutation import permutation, tmc
 from fedvalue.estimators.stratified import stratified_cc, stratified_mc
-from fedvalue.estimators.surrogate import extra_trainings, surrogate, surrogate_adaptive
+from fedvalue.estimators.surrogate import (
+    coalitions_of_others,
+    extra_trainings,
+    surrogate,
+    surrogate_adaptive,
+    weighted_values,
+)
 from fedvalue.values import Values
 
 __all__ = [
@@ -29,10 +35,12 @@ __all__ = [
     "UNSTATED",
     "Method",
     "Plan",
+    "coalitions_of_others",
     "extra_trainings",
     "guarantee_lines",
     "own_method",
     "rest_on",
+    "weighted_values",
 ]
 
 PAPER = "Wei et al., Efficient Data Valuation Approximation in Federated Learning"
@@ -59,7 +67,7 @@ def _k_layers(n: int, options: Mapping[str, Any]) -> int:
 _METHODS = (
     Method(
         "exact", exact_mc, "Shapley value from all 2^n coalitions by marginal contributions (MC-SV)",
-        "exact", f"{PAPER}, Eq. 4; Shapley 1953", _all, fixed=True, uses_seeds=True,
+        "exact", f"{PAPER}, Eq. 4; Shapley 1953", _all, fixed=True, uses_seeds=True, uses_groups=True,
     ),
     Method(
         "exact-cc", exact_cc, "Shapley value from all 2^n coalitions by complementary contributions (CC-SV)",
@@ -72,11 +80,13 @@ _METHODS = (
     Method(
         "surrogate", surrogate, "Gaussian process over coalitions, its Shapley values in closed form; the default",
         "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True, uses_seeds=True,
+        uses_groups=True,
     ),
     Method(
         "surrogate-adaptive", surrogate_adaptive,
         "The surrogate, later coalitions chosen by what the first ones leave uncertain",
         "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True, uses_seeds=True,
+        uses_groups=True,
     ),
     Method(
         "stratified-mc", stratified_mc, "Samples coalitions size by size, marginal contributions",

@@ -32,7 +32,19 @@ def guarantee_lines(values: Values, budget: int | None = None) -> list[str]:
         lines.append("The budget covers all coalitions, so nothing had to be estimated.")
     elif values.stderr is None and values.guarantee != "exact":
         lines.append("No ±: there is no valid standard error for this method at this budget.")
-    return lines
+    return [*lines, *_in_groups(values)]
+
+
+def _in_groups(values: Values) -> list[str]:
+    if not values.groups:
+        return []
+    named = "; ".join(f"{name}: {', '.join(of)}" for name, of in values.groups.items())
+    whole = values.of_groups()
+    worth = "; ".join(f"{name} {whole.mean[whole.names.index(name)]:+.4f}" for name in values.groups)
+    return [
+        f"Clients join in groups ({named}), so these are Owen values: the Shapley values of the groups, shared among "
+        f"their members. Together: {worth}."
+    ]
 
 
 def _of(values: Values) -> str:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from fedvalue.coalitions import shapley_weights
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators._shapley import shapley_values, sizes, total, weighted_marginals
-from fedvalue.estimators.surrogate import FURTHER_SEEDS, luck_of_a_seed, trained_again
+from fedvalue.estimators.surrogate import FURTHER_SEEDS, luck_between, luck_of_a_seed, trained_again
 from fedvalue.values import Estimate
+from fedvalue.weights import Blocks, Weights, owen
 
 __all__ = ["exact_cc", "exact_mc", "exact_perm", "shapley_values"]
 
@@ -20,20 +21,29 @@ Array = NDArray[np.float64]
 
 
 def exact_mc(
-    n: int, budget: int, rng: np.random.Generator, *, noise: bool = True, most_seeds: int | None = 1
+    n: int,
+    budget: int,
+    rng: np.random.Generator,
+    *,
+    noise: bool = True,
+    most_seeds: int | None = 1,
+    groups: Blocks | None = None,
 ) -> Plan:
     """MC-SV (Eq. 4): φ_i = Σ_{S∌i} [v(S∪i) − v(S)] / (n·C(n−1,|S|)).
 
     Of a game with a few seeds (`most_seeds`), the mean of the values of all seeds, with the error that luck leaves in it.
     Of one that can be trained with any number of seeds (None), the values of the first, and, with `noise`, how far
     luck takes them from those of the expected utility: `extra_trainings(n)` trainings with other seeds show it.
+    With `groups` the values are Owen values.
     """
+    weights = None if groups is None else owen(n, groups)
+    values_of = partial(shapley_values, n) if weights is None else weights.apply
     if most_seeds is None and noise:
-        return (yield from _one_seed_with_its_luck(n))
+        return (yield from _one_seed_with_its_luck(n, weights))
     if most_seeds is None or most_seeds == 1:
         v = yield range(1 << n)
         nothing_left = {"coalitions": np.zeros((n, n))}
-        return Estimate(shapley_values(n, v), parts=nothing_left, linear=partial(shapley_values, n))
+        return Estimate(values_of(v), parts=nothing_left, linear=values_of)
     v = yield [(0, 0), *((mask, seed) for seed in range(most_seeds) for mask in range(1, 1 << n))]
 
     def rows(v: Array) -> Array:
@@ -42,7 +52,7 @@ def exact_mc(
         empty = np.broadcast_to(v[:1], (most_seeds, 1, *v.shape[1:]))
         return np.concatenate([empty, trained], axis=1).swapaxes(0, 1)
 
-    values = shapley_values(n, rows(v))
+    values = values_of(rows(v))
     covariance = np.atleast_2d(np.cov(values)) / most_seeds
     return Estimate(
         values.mean(1),
@@ -50,20 +60,27 @@ def exact_mc(
         np.full(n, most_seeds - 1.0),
         covariance=covariance,
         parts={"coalitions": np.zeros((n, n)), "training": covariance},
-        linear=lambda v: shapley_values(n, rows(v).mean(1)),
+        linear=lambda v: values_of(rows(v).mean(1)),
+        spread=lambda v: luck_between(rows(v).swapaxes(0, 1)),
     )
 
 
-def _one_seed_with_its_luck(n: int) -> Plan:
+def _one_seed_with_its_luck(n: int, weights: Weights | None) -> Plan:
     again, everything = trained_again(n), 1 << n
     further = [(mask, seed) for seed in range(1, FURTHER_SEEDS + 1) for mask in again]
     v = yield [*((mask, 0) for mask in range(everything)), *further]
     table = v[:everything]
-    luck = luck_of_a_seed(n, float(v[0]), np.vstack([table[again], v[everything:].reshape(-1, len(again))]))
-    mean, nothing = shapley_values(n, table), np.zeros((n, n))
+    rows = np.vstack([table[again], v[everything:].reshape(-1, len(again))])
+    luck = luck_of_a_seed(n, float(v[0]), rows, weights)
+    values_of = partial(shapley_values, n) if weights is None else weights.apply
+    mean, nothing = values_of(table), np.zeros((n, n))
 
     def linear(v: Array) -> Array:
-        return shapley_values(n, v[:everything])
+        return values_of(v[:everything])
+
+    def spread(v: Array) -> Array:
+        first, others = v[:everything][None, again], v[everything:].reshape(-1, len(again), v.shape[1])
+        return luck_between(np.concatenate([first, others]))
 
     if luck is None:
         unknown = "How far the luck of training takes these values is not known: the model of luck could not be fitted."
@@ -76,6 +93,7 @@ def _one_seed_with_its_luck(n: int) -> Plan:
         covariance=covariance,
         parts={"coalitions": nothing, "training": covariance},
         linear=linear,
+        spread=spread,
     )
 
 

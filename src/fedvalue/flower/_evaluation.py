@@ -1,5 +1,6 @@
 """Evaluation at the nodes: every model is measured on the rows that each node holds out, in one message round.
 
+What each node measured is a part of the test set with its client's name: who benefits from whose data shows there.
 Means are weighted by the numbers of held-out rows. For accuracy, loss and errors per row that is exactly the
 metric on all held-out rows together; for the others (F1, AUC, R², balanced accuracy) it is their mean. Blocks of rows
 tell how far another sample of them would move it.
@@ -72,6 +73,7 @@ class StacksAtNodes:
         for client, size, answer in zip(clients, sizes, answers, strict=True):
             metrics, of_blocks = self._read(nodes, client, size, answer, client in blocks)
             measured[client] += metrics
+            nodes.roster.tally.metrics[client] += len(metrics)
             if client in blocks:
                 blocks[client].append(of_blocks)
         if missing := {c: nodes.lost[c].reason for c in held_out if len(measured[c]) != rows_of(models)}:
@@ -82,6 +84,13 @@ class StacksAtNodes:
             )
         means = weighted(measured, held_out)
         rows = _by_blocks(measured, held_out, blocks) if told else {}
+        for client in held_out:
+            name = self.stacks.scenario.names[client]
+            for of_all, own in zip(means, measured[client], strict=True):
+                of_all |= {f"{name}/{metric}": number for metric, number in own.items()}
+            if client in blocks:
+                said = _by_blocks({client: measured[client]}, {client: held_out[client]}, blocks)
+                rows |= {f"{name}/{metric}": of_models for metric, of_models in said.items()}
         return [
             Outcome(metrics, rows={name: of_models[model] for name, of_models in rows.items()})
             for model, metrics in enumerate(means)
@@ -183,6 +192,7 @@ class ModelsAtNodes:
                     {client: str(error)},
                 ) from error
             measured[client].append(metrics)
+            nodes.roster.tally.metrics[client] += 1
         if not any(self.sizes.values()):
             raise InputError(
                 "The nodes measured models on no examples at all. Give `evaluate`, a test on the server."

@@ -25,6 +25,7 @@ from fedvalue.flower._arrays import Arrays, finite_rows, rows_of
 from fedvalue.flower._checkpoint import Checkpoint, Checkpoints, Key, checkpoint_folder
 from fedvalue.flower._evaluation import ModelsAtNodes
 from fedvalue.flower._foreign_nodes import NodeRoster, in_fixed_order, wait_for
+from fedvalue.flower._limits import Watch
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Models
@@ -290,6 +291,7 @@ class ForeignTrainer(FlowerTrainer):
             self.packing.sizes.update(checkpoint.sizes)
             checkpoint.sizes = self.packing.sizes  # which replies tell, and no other message
         probe = self._foreign_session({}, checkpoint)
+        probe.watch = Watch(self.limits, roster)
         self.stage(f"round 1: {plural(len(roster.nodes), 'client')} train, and say how much data they have")
         began = time.monotonic()
         trained = finite_rows(first_round(probe, [(client, 0) for client in range(len(roster.nodes))]))
@@ -309,6 +311,8 @@ class ForeignTrainer(FlowerTrainer):
         places = {client: place for place, client in enumerate(there)}
         sizes = {places[client]: size for client, size in self.packing.sizes.items() if client in places}
         self.packing = replace(self.packing, sizes=sizes)
+        lengths = probe.watch.lengths
+        self._watch = Watch(self.limits, roster, {places[c]: lengths[c] for c in places if c in lengths})
         kept = ((key, row) for key, row in probe.first_rounds.items() if key[1] in places)
         return {(t, places[client], seed, digest): row for (t, client, seed, digest), row in kept}
 

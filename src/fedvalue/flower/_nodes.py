@@ -88,6 +88,7 @@ class Nodes:
         answers = self.ask(self.packing.kind, [client for client, _, _ in sent], contents, t)
         for (client, mine, part), answer in zip(sent, answers, strict=True):
             back, sound = self.checked(answer, part, client, t)
+            self.roster.tally.came(client, part, back, t)
             trained |= {(client, mine[i]): {name: a[i].copy() for name, a in back.items()} for i in sound}
         return trained
 
@@ -145,6 +146,7 @@ class AloneTraining:
         trained: dict[int, tuple[Arrays, Arrays]] = {}
         for client, answer in zip(self.clients, self._exchange.answers(), strict=True):
             back, sound = self._nodes.checked(answer, two, client, 1, least=2)
+            roster.tally.came(client, two, back, 1)
             if sound:
                 first, last = ({name: array[row] for name, array in back.items()} for row in sound)
                 trained[client] = first, last

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedvalue.flower._arrays import Arrays, bytes_of, rows_of
+from fedvalue.flower._reports import MOST_ROWS
 from fedvalue.flower._wire import (
     ARRAYS,
     CONFIG,
@@ -159,6 +160,8 @@ class Models:
 
     def unpack(self, content: RecordDict, sent: Arrays, client: int, t: int) -> Arrays:
         examples = num_examples(content)
+        if examples > MOST_ROWS:
+            raise WireError(f"says that it trained on {examples:,} examples, more than anybody has")
         if examples != self.sizes.setdefault(client, examples):
             raise WireError(f"trained on {examples} examples; before, it had {self.sizes[client]}")
         expected = {name: (array.shape[1:], array.dtype) for name, array in sent.items()}

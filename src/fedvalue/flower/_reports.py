@@ -21,6 +21,7 @@ from fedvalue.scenarios import Dataset, Scenario
 from fedvalue.store import fingerprint
 
 __all__ = [
+    "MOST_ROWS",
     "ClientReport",
     "Kind",
     "PartialScenario",
@@ -32,6 +33,7 @@ __all__ = [
 
 Kind = tuple[str, int, int]  # task, classes, vocabulary: which types of number rows and labels have
 
+MOST_ROWS = 10**12  # that anybody may claim
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -120,9 +122,11 @@ class ClientReport:
             raise WireError(f"reported rows of shape {shape!r}")
         if name != "" and not is_name(name):
             raise WireError("reported a name that is not a line of text")
-        held_out = count_in(record, "held-out")
+        held_out, size = count_in(record, "held-out"), count_in(record, "size")
+        if max(held_out, size) > MOST_ROWS:
+            raise WireError(f"reported {max(held_out, size):,} rows, more than anybody has")
         return cls(
-            count_in(record, "size"),
+            size,
             _digest(record, "fingerprint"),
             tuple(shape),
             count_in(record, "position", -1),
@@ -170,8 +174,11 @@ def remote_scenario(
     vocabulary: int = 0,
     test_parts: Mapping[str, Any] | None = None,
     name: str = "federation",
+    by_client: bool = False,
 ) -> Scenario:
-    """The scenario of clients that reported; without a test set they are measured on what each holds out."""
+    """The scenario of clients that reported; without a test set they are measured on what each holds out. With
+    `by_client` what is measured at each of them is told, too: the rows of each are a part with its name.
+    """
     shapes = Counter(report.shape for report in reports)
     shape = tuple(test.x.shape[1:]) if test is not None else shapes.most_common(1)[0][0]
     for place, report in enumerate(reports):
@@ -187,6 +194,8 @@ def remote_scenario(
     def stand_in(size: int, digest: str) -> RemoteData:
         return RemoteData(rows[: min(size, 1)], labels[: min(size, 1)], size, digest)
 
+    names = tuple(report.called(place) for place, report in enumerate(reports))
+    check_names(names)
     if test is None:
         held = [(report.held_out, report.held_out_fingerprint) for report in reports]
         if not any(size for size, _ in held):
@@ -196,8 +205,17 @@ def remote_scenario(
             )
         total, digest = sum(size for size, _ in held), fingerprint("held out at the nodes", held)[0]
         test = RemoteData(rows, labels, total, digest)
-    names = tuple(report.called(place) for place, report in enumerate(reports))
-    check_names(names)
+        test_parts = _parts_of_nodes(names, reports) if by_client else None
     clients = tuple(stand_in(report.size, report.fingerprint) for report in reports)
     parts = {key: np.asarray(chosen, np.int64) for key, chosen in (test_parts or {}).items()}
     return PartialScenario(name, clients, names, test, task, classes, vocabulary, parts)
+
+
+def _parts_of_nodes(names: Sequence[str], reports: Sequence[ClientReport]) -> dict[str, Any]:
+    """Held-out rows one client after the other, as if they were one test set."""
+    ends = np.cumsum([report.held_out for report in reports])
+    return {
+        name: np.arange(end - report.held_out, end)
+        for name, report, end in zip(names, reports, ends, strict=True)
+        if report.held_out
+    }

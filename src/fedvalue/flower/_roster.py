@@ -11,6 +11,7 @@ from fedvalue.errors import FedvalueError, InputError
 from fedvalue.flower._messages import Exchange, Failure, Grid, Mailbox, Question
 from fedvalue.flower._registered import Directory, RegisteredClient
 from fedvalue.flower._reports import ClientReport, Kind, in_order
+from fedvalue.flower._tally import Tally
 from fedvalue.flower._wire import CONFIG, PROTOCOL, QUERY, ConfigRecord, RecordDict, WireError, settings_of
 from fedvalue.scenarios import Scenario
 
@@ -46,6 +47,8 @@ class Roster:
         self.rounds = 0  # and those spent on training and evaluating
         self.messages = 0  # of all kinds; each has a node start an app
         self.incidents: list[str] = []
+        self.tally = Tally()
+        self.tally.counts.update(range(len(reports)))
         self.absent: dict[str, str] = {}
 
     @classmethod
@@ -101,6 +104,7 @@ class Roster:
             )
         roster.nodes = in_order(reports, clients)
         roster.reports = [reports[node] for node in roster.nodes]
+        roster.tally.counts.update(range(len(reports)))
         if len(reports) < clients:
             places = [report.position if report.position >= 0 else None for report in roster.reports]
             roster.begin_without(places, clients, seconds, refused)
@@ -124,6 +128,7 @@ class Roster:
         self._note_absent({self.called(client): reason for client, reason in lost.items()})
         self.nodes = [node for client, node in enumerate(self.nodes) if client not in lost]
         self.reports = [report for client, report in enumerate(self.reports) if client not in lost]
+        self.tally.leave_out(lost)
 
     def _note_absent(self, absent: Mapping[str, str]) -> None:
         self.absent |= absent
@@ -210,6 +215,7 @@ class Roster:
             client = self._who(node, answer, missing)
             if client is not None:
                 self.nodes[client] = node
+                self.tally.counts[client] += 1
                 missing.discard(client)
                 self.note(f"{self.called(client)} answers again")
         return set(lost) - missing

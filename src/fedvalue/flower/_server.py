@@ -101,6 +101,7 @@ def value_federation(
         budget=settings.budget,
         seed=settings.training.seed,
         options=settings.options,
+        groups=settings.parties,
         missing=settings.missing,
         evaluated_at=settings.evaluate,
         store=settings.store_path,
@@ -170,7 +171,9 @@ def _assembled(
         quorum_of(settings.quorum, clients),
     )
     test = task.test if settings.evaluate == "server" else None
-    scenario = remote_scenario(roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts)
+    scenario = remote_scenario(
+        roster.reports, test, task.kind, task.classes, task.vocabulary, task.parts, by_client=True
+    )
     kept = checkpoint_folder(settings.store_path)
     checkpoints = Checkpoints(kept, lambda text: log(INFO, text)) if settings.checkpoints else None
     trainer = FlowerTrainer(
@@ -180,6 +183,7 @@ def _assembled(
         deadline=settings.deadline,
         patience=settings.patience,
         message_bytes=int(settings.message_mb * (1 << 20)),
+        limits=settings.limits,
         checkpoints=checkpoints,
     )
     game = FederatedGame(

@@ -30,9 +30,11 @@ from fedvalue.flower._arrays import (
 )
 from fedvalue.flower._checkpoint import Checkpoint, Key, Wave
 from fedvalue.flower._evaluation import Measure
+from fedvalue.flower._limits import Limits, Watch
+from fedvalue.flower._messages import Failure
 from fedvalue.flower._nodes import AloneTraining, Nodes
 from fedvalue.outcome import Outcome
-from fedvalue.training import AveragingSession, Drawing, Stack, Telling, reseeds
+from fedvalue.training import AveragingSession, Drawing, Stack, Telling, Training, reseeds
 
 __all__ = ["FlowerSession"]
 
@@ -83,6 +85,8 @@ class FlowerSession:
     ) -> None:
         self.inner = inner
         self.nodes = nodes
+        self.training = Training()  # the rules, as its trainer has them
+        self.watch = Watch(Limits(), nodes.roster)
         self.measure = measure
         self.device = inner.device
         first = inner.initial()
@@ -155,7 +159,7 @@ class FlowerSession:
                 wanted.setdefault(owner, {})[key] = row
         rows = {owner: list(of_key.values()) for owner, of_key in wanted.items()}
         new: dict[Key, Arrays] = {}
-        for (_, row), model in self.nodes.train(arrays, rows, t, seeds).items():
+        for (_, row), model in self._accepted(arrays, self.nodes.train(arrays, rows, t, seeds), t).items():
             key = keys[row]
             assert key is not None  # such rows are not sent
             trained[key] = new[key] = model
@@ -165,6 +169,15 @@ class FlowerSession:
         missing = missing_row(arrays)
         models = [missing if key is None else trained.get(key, missing) for key in keys]
         return from_arrays({name: np.stack([model[name] for model in models]) for name in arrays}, like=stack)
+
+    def _accepted(
+        self, sent: Arrays, trained: dict[tuple[int, int], Arrays], t: int
+    ) -> dict[tuple[int, int], Arrays]:
+        """What came back of clients whose updates are not far longer than those of the others; the rest is lost."""
+        refused = self.watch.too_long(sent, trained, t)
+        for client, reason in refused.items():
+            self.nodes.lose(client, Failure(reason), t)
+        return {place: model for place, model in trained.items() if place[0] not in refused}
 
     def take_wave(self, trials: Sequence[Trial]) -> Wave | None:
         """Those of these coalitions that a process which was killed had under way."""
@@ -200,7 +213,12 @@ class FlowerSession:
     ) -> list[tuple[list[Trial], Stack]]:
         """The coalitions whose clients have answered, with their final models; waits for those on their way."""
         initial, known = self.initial(), self._remembered.alone
-        for client, (first, last) in training.finished().items():
+        ended_alone = training.finished()
+        first_models = {(client, 0): first for client, (first, _) in ended_alone.items()}
+        accepted = self._accepted(to_arrays(initial), first_models, 1)
+        for client, (first, last) in ended_alone.items():
+            if (client, 0) not in accepted:
+                continue
             key = _key(to_arrays(initial), 0, client, None, 1)
             assert key is not None  # an initial model that is not finite was refused
             self._remembered.add(key, first)  # which all coalitions with this client share

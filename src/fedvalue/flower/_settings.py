@@ -9,8 +9,10 @@ from typing import Any
 
 from fedvalue._checks import did_you_mean, whole
 from fedvalue.errors import InputError
-from fedvalue.run import as_method, check_options, refuse_two_ways, with_seeds
+from fedvalue.flower._limits import Limits
+from fedvalue.run import as_method, check_options, refuse_two_ways, with_least, with_own_seeds, with_seeds
 from fedvalue.training import Training
+from fedvalue.weights import read_groups
 
 __all__ = ["ERROR_FILE", "MISSING", "Settings", "quorum_of"]
 
@@ -38,6 +40,8 @@ class Settings:
     budget: int | None = None
     replicates: int = 1
     seeds: int | None = None
+    own_seeds: bool = False
+    min_coalition: int = 1
     noise: bool = True
     metric: str | None = None
     empty: str | float = "initial"
@@ -50,6 +54,9 @@ class Settings:
     patience: float = 120.0
     message_mb: float = 64
     memory_mb: float = 1024.0
+    max_claim: float = 1000.0
+    max_update: float = 100.0
+    groups: str = ""
     checkpoints: bool = True
     dry_run: bool = False
     out: Path = Path("fedvalue-results")
@@ -68,7 +75,7 @@ class Settings:
             raise InputError(
                 f"A quorum of {self.quorum} is more than the {self.clients} clients that there are."
             )
-        for name in ("noise", "share_all_models", "checkpoints", "dry_run"):
+        for name in ("noise", "own_seeds", "share_all_models", "checkpoints", "dry_run"):
             if not isinstance(getattr(self, name), bool):
                 shown = name.replace("_", "-")
                 raise InputError(f"{shown} must be true or false. Got {getattr(self, name)!r}.")
@@ -78,7 +85,13 @@ class Settings:
                 "share-all-models = true if all clients agree to that, or evaluate = 'server' and give the server a test set."
             )
         refuse_two_ways(self.replicates, self.seeds)
-        check_options(as_method(self.method), self.options)
+        self.limits  # noqa: B018 - checks them
+        method = as_method(self.method)
+        if self.parties and not method.uses_groups:
+            raise InputError(
+                f"{method.name} cannot value clients in groups. Leave `groups` out, or choose surrogate or exact."
+            )
+        check_options(method, self.options)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], own: tuple[str, ...] = ()) -> Settings:
@@ -90,8 +103,8 @@ class Settings:
         given: dict[str, Any] = {}
         rules: dict[str, Any] = {}
         for key, value in config.items():
-            if key in _RULES:
-                rules[key] = value
+            if key.replace("-", "_") in _RULES:
+                rules[key.replace("-", "_")] = value
             elif key in known:
                 given[known[key]] = value
             elif key not in own:
@@ -117,10 +130,21 @@ class Settings:
         return {name.replace("_", "-"): value for name, value in {**own, **paths, **rules}.items()}
 
     @property
+    def parties(self) -> dict[str, list[str]] | None:
+        """Who belongs together: "Holding=A,B; Other=C,D"."""
+        return read_groups(text for text in str(self.groups).split(";") if text.strip())
+
+    @property
+    def limits(self) -> Limits:
+        """What is too much for one client to claim or send."""
+        return Limits(float(self.max_claim), float(self.max_update))
+
+    @property
     def options(self) -> dict[str, Any]:
         """What the method is told of seeds and noise, if anything."""
-        seeds = with_seeds(self.method, {}, self.seeds)
-        return {**seeds} if self.noise else {**seeds, "noise": False}
+        found = with_least(self.method, with_seeds(self.method, {}, self.seeds), self.min_coalition)
+        found = with_own_seeds(self.method, found, self.own_seeds)
+        return {**found} if self.noise else {**found, "noise": False}
 
     @property
     def store_path(self) -> Path:

@@ -22,6 +22,7 @@ from fedvalue.errors import InputError, UnavailableError, UtilityError
 from fedvalue.flower._arrays import finite_rows, from_arrays, joined, to_arrays
 from fedvalue.flower._checkpoint import Checkpoint, Checkpoints
 from fedvalue.flower._evaluation import StacksAtNodes
+from fedvalue.flower._limits import Limits, Watch
 from fedvalue.flower._lost import unavailable
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
@@ -29,6 +30,7 @@ from fedvalue.flower._packing import Stacks
 from fedvalue.flower._reports import RemoteData, kind_of
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._session import FlowerSession
+from fedvalue.flower._tally import Tally
 from fedvalue.learners.metrics import Measuring
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
@@ -44,6 +46,7 @@ from fedvalue.training import (
     Training,
     canonical_trials,
     continued_rounds,
+    counted_rows,
     first_round,
     later_rounds,
     measured,
@@ -54,6 +57,7 @@ from fedvalue.training import (
     side_by_side,
     waves,
 )
+from fedvalue.values import Disclosed
 
 __all__ = ["FlowerTrainer"]
 
@@ -68,7 +72,7 @@ class FlowerTrainer:
     `deadline` bounds a round: who has not answered by then is left out. A message with the work of several rounds
     has as many times as long. Coalitions that need a client that was left out are tried again if it answers within
     `patience` seconds after the others are done; if not, an UnavailableError names it. `message_bytes` bounds
-    the models in one message, `memory` those held at once. With `checkpoints`, a folder, what is under way is kept there
+    the models in one message, `memory` those held at once. `limits` say what is too much for one client to claim or send. With `checkpoints`, a folder, what is under way is kept there
     after every round, and another trainer with the same goes on from it.
     """
 
@@ -82,6 +86,7 @@ class FlowerTrainer:
         deadline: float = 600.0,
         patience: float = 120.0,
         message_bytes: int = 64 << 20,
+        limits: Limits | None = None,
         log: Callable[[str], None] = lambda text: None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
@@ -102,6 +107,8 @@ class FlowerTrainer:
         self.deadline = deadline
         self.patience = patience
         self.message_bytes = message_bytes
+        self.limits = limits or Limits()
+        self._watch: Watch | None = None
         self.log = log
         self.checkpoints = checkpoints
         self.stage: Callable[[str], None] = lambda text: None
@@ -117,6 +124,10 @@ class FlowerTrainer:
     def messages(self) -> int:
         """How many messages went to nodes: each has one of them start an app."""
         return self.roster.messages - self._before[1] if self.roster else 0
+
+    def sent(self, names: Sequence[str], algorithm: str) -> list[Disclosed]:
+        """What came from each client, counted since the app began."""
+        return (self.roster.tally if self.roster else Tally()).sent(names, algorithm)
 
     def train(
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]
@@ -183,7 +194,9 @@ class FlowerTrainer:
         session.keeps_every_round = True  # what is looked at are the models of all clients after all rounds
         for _ in range(_ATTEMPTS):
             session.nodes.forget_losses()
-            clients, starts, local_models, end = recorded_rounds(session, scenario, training.rounds)
+            clients, starts, local_models, end = recorded_rounds(
+                session, scenario, training.rounds, counted_rows(scenario, training)
+            )
             if finite_rows(end).all() or not self._back(session):
                 break
         session.keeps_every_round = False
@@ -250,11 +263,12 @@ class FlowerTrainer:
     def _advanced(
         self, session: FlowerSession, scenario: Scenario, rounds: int, trials: Sequence[Trial], seeds: Seeds
     ) -> Iterator[_Ended]:
+        counted = counted_rows(scenario, session.training)
         under_way = session.take_wave(trials)
         if under_way is not None:
             wave, models = under_way.trials, from_arrays(under_way.models, like=session.initial())
             after = partial(session.keep_wave, wave)
-            given = (rounds, wave, models, under_way.done, seeds, self.stage, after)
+            given = (rounds, wave, models, under_way.done, seeds, self.stage, after, counted)
             yield wave, continued_rounds(session, scenario, *given)
             trials = [trial for trial in trials if trial not in wave]
         begun = sorted({(i, number) for mask, number in trials for i in members(mask)})
@@ -265,7 +279,10 @@ class FlowerTrainer:
         rows = {start: row for row, start in enumerate(begun)}
         for wave in waves(trials, session.rows):
             after = partial(session.keep_wave, wave)
-            yield wave, later_rounds(session, scenario, rounds, wave, first, rows, seeds, self.stage, after)
+            yield (
+                wave,
+                later_rounds(session, scenario, rounds, wave, first, rows, seeds, self.stage, after, counted),
+            )
 
     def _measured(
         self,
@@ -300,7 +317,12 @@ class FlowerTrainer:
             if self.roster is None:
                 self.roster = Roster.gather(self.grid, scenario.n, self.patience, kind_of(scenario), self.log)
             self.roster.check(scenario)
-            self._open = key, self.open_session(self.roster, scenario, learner, training)
+            self.limits.check_claims(self.roster, scenario)
+            self._watch = self._watch or Watch(self.limits, self.roster)
+            session = self.open_session(self.roster, scenario, learner, training)
+            session.training = training
+            session.watch = self._watch
+            self._open = key, session
         return self._open[1]
 
     def open_session(

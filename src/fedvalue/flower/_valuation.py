@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -22,9 +22,10 @@ from fedvalue.flower._roster import Roster
 from fedvalue.flower._settings import MISSING
 from fedvalue.games import FederatedGame, RestrictedGame
 from fedvalue.report import FEDERATION, render
-from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, keep_earlier, value
+from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, add_disclosure, keep_earlier, value
 from fedvalue.store import UtilityStore, read_history
 from fedvalue.values import Values
+from fedvalue.weights import without_clients
 
 __all__ = ["Valuation", "value_of_those_who_answer"]
 
@@ -34,7 +35,7 @@ class Valuation:
     """Which method, what to do when clients are missing, and where trainings and results go.
 
     `unknown` says why nothing is known of the luck of the test rows, where that is so from the start. `settings` are all that
-    the run was told, for its record.
+    the run was told, for its record. `groups` are clients that join as one party, by name.
     """
 
     method: str
@@ -47,6 +48,7 @@ class Valuation:
     options: Mapping[str, Any] = field(default_factory=dict)
     unknown: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -58,7 +60,11 @@ class Valuation:
         for folder in (self.out, self.store.parent):
             folder.mkdir(parents=True, exist_ok=True)
         with UtilityStore(self.store) as store:
-            values = self._valued(game, store)
+            try:
+                values = self._valued(game, store, without_clients(self.groups, roster.absent))
+            except Exception:  # what left the clients has left them, whatever became of it
+                add_disclosure(self.out, game.disclosure((), is_complete=False), game.id)
+                raise
             facts: dict[str, Any] = {
                 "message_rounds": roster.queries + roster.rounds,
                 "messages": roster.messages,
@@ -71,19 +77,23 @@ class Valuation:
                 details={**values.details, **facts},
                 notes=notes,
                 absent={**roster.absent, **values.absent},
-            )
+            ).as_written()
             self._leave(values, store, {**self._record(game, values), "began": began, "ended": _now()})
         return values
 
-    def _valued(self, game: FederatedGame, store: UtilityStore) -> Values:
+    def _valued(
+        self, game: FederatedGame, store: UtilityStore, groups: Mapping[str, Sequence[str]] | None
+    ) -> Values:
         how = self.method, self.budget, self.seed
         try:
-            return value(game, *how, store, on_stage=lambda text: log(INFO, text), **self.options)
+            return value(
+                game, *how, store, groups=groups, on_stage=lambda text: log(INFO, text), **self.options
+            )
         except UnavailableError as error:
             if self.missing == "refuse":
                 raise
             log(INFO, "Valuing those who answer: %s", error)
-            return value_of_those_who_answer(game, error, *how, store, self.options)
+            return value_of_those_who_answer(game, error, *how, store, self.options, groups)
 
     def _leave(self, values: Values, store: UtilityStore, record: Mapping[str, Any]) -> None:
         """Earlier results are kept elsewhere. The values come last: whoever waits for them finds all."""
@@ -95,6 +105,7 @@ class Valuation:
                 file.write(content)
         except Exception as error:  # what goes with the values must not cost them
             log(WARNING, "There is no report: %s", error)
+        add_disclosure(self.out, values.disclosure, values.game_id)
         write_json(self.out / VALUES_FILE, sealed(values.to_dict()))
 
     def _record(self, game: FederatedGame, values: Values) -> dict[str, Any]:
@@ -110,6 +121,7 @@ class Valuation:
             "method": self.method,
             "budget": self.budget,
             "options": dict(self.options),
+            "groups": None if self.groups is None else {name: list(of) for name, of in self.groups.items()},
             "seed": self.seed,
             "missing": self.missing,
             "evaluated_at": self.evaluated_at,
@@ -149,6 +161,7 @@ def value_of_those_who_answer(
     seed: int,
     store: UtilityStore,
     options: Mapping[str, Any] = MappingProxyType({}),
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> Values:
     """Values in the game of the clients that are left, after those that the error names were lost.
 
@@ -161,7 +174,10 @@ def value_of_those_who_answer(
             raise error
         rest = RestrictedGame(game, left, store)
         try:
-            values = value(rest, method, budget, seed, on_stage=lambda text: log(INFO, text), **options)
+            there = without_clients(groups, [game.names[i] for i in lost])
+            values = value(
+                rest, method, budget, seed, groups=there, on_stage=lambda text: log(INFO, text), **options
+            )
         except MethodError as impossible:  # gradient methods look at a run of all clients
             raise error from impossible
         except UnavailableError as further:

@@ -2,6 +2,7 @@
 
 from fedvalue.games._base import (
     Certain,
+    Disclosing,
     Examined,
     Game,
     Grounded,
@@ -15,6 +16,7 @@ from fedvalue.games._base import (
     Sharing,
     Staged,
     Tested,
+    TestedByClient,
     Together,
     Traceable,
     client_names,
@@ -32,9 +34,11 @@ from fedvalue.games._recorded import RecordedGame
 from fedvalue.games._restricted import RestrictedGame
 from fedvalue.games._table import GameLike, TableGame, as_game
 from fedvalue.games._table_file import read_table
+from fedvalue.games._test_parts import TestPart
 
 __all__ = [
     "Certain",
+    "Disclosing",
     "Examined",
     "EmptyLike",
     "FederatedGame",
@@ -56,7 +60,9 @@ __all__ = [
     "Sharing",
     "Staged",
     "TableGame",
+    "TestPart",
     "Tested",
+    "TestedByClient",
     "Together",
     "Traceable",
     "as_game",

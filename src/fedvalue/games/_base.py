@@ -7,7 +7,7 @@ Where evaluations are noisy they can be repeated: the utility of a coalition is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, cast, runtime_checkable
 
 from fedvalue._checks import expect
@@ -15,14 +15,17 @@ from fedvalue._text import is_one_line
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.errors import GameError
 from fedvalue.games._members import Members
+from fedvalue.games._test_parts import TestPart
 from fedvalue.outcome import Outcome
 from fedvalue.trainers import Claim, ClaimTrials, is_meant, of_seed, takes_claims
 from fedvalue.training import TraceGames
+from fedvalue.values import Disclosure
 from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = [
     "MOST_REPLICATES",
     "Certain",
+    "Disclosing",
     "Examined",
     "Game",
     "Grounded",
@@ -36,6 +39,7 @@ __all__ = [
     "Sharing",
     "Staged",
     "Tested",
+    "TestedByClient",
     "Together",
     "Traceable",
     "client_names",
@@ -144,6 +148,22 @@ class Tested(Protocol):
 
     @property
     def test_rows(self) -> int | None: ...
+
+
+@runtime_checkable
+class TestedByClient(Protocol):
+    """A game whose test rows may be the clients' own: what a coalition is worth to each of them."""
+
+    def parts_of_test(self) -> tuple[TestPart, ...]:
+        """None where the test rows are nobody's; an InputError where they are, and cannot be told apart."""
+        ...
+
+
+@runtime_checkable
+class Disclosing(Protocol):
+    """A game that knows what left its clients in a run that made these trainings; None where it does not after all."""
+
+    def disclosure(self, trials: Collection[Trial], is_complete: bool = True) -> Disclosure | None: ...
 
 
 @runtime_checkable

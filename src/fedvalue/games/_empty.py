@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from typing import TypeAlias
 
 from fedvalue._extras import need
@@ -43,6 +44,16 @@ class EmptyCoalition:
                 f"What guessing reaches in the metric {counted.name!r} is not known here. Choose initial, majority or a "
                 "number."
             )
+
+    def of_part(self, counted: Counted, share: float) -> EmptyCoalition:
+        """The same rule for a metric on a part of the test set; of a number it is worth this share."""
+        part = copy(self)
+        part.stored_as = empty_metric(counted.stored_as, self.rule)
+        if self.rule.startswith("="):
+            part._fixed = _constant({counted.stored_as: share * float(self.rule.removeprefix("="))})
+        if self.rule != "initial" and counted.stored_as not in part._fixed.metrics:
+            raise InputError(f"What guessing reaches in the metric {counted.name!r} is not known here.")
+        return part
 
     def added_to(self, outcome: Outcome) -> Outcome:
         """The outcome of a coalition without data, with its metrics by this rule."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from fedvalue._checks import checked_init, expect, whole
@@ -11,14 +11,17 @@ from fedvalue._extras import is_installed
 from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError, UtilityError
 from fedvalue.games._base import MOST_REPLICATES
+from fedvalue.games._disclosure import by_rule, shown_to_others
 from fedvalue.games._empty import EmptyCoalition, EmptyLike
 from fedvalue.games._members import Members, translation
+from fedvalue.games._test_parts import TestPart, test_parts_of
 from fedvalue.learners import make_learner
 from fedvalue.learners.metrics import MetricLike, count_by, measuring
 from fedvalue.outcome import Outcome, empty_rule
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
 from fedvalue.trainers import (
+    Apart,
     Claim,
     ClaimTrials,
     LocalTrainer,
@@ -37,11 +40,13 @@ from fedvalue.training import (
     Trace,
     TraceGames,
     Training,
+    counted_rows,
     same_data,
     seconds_per_pass_of,
     usual_training,
     work_of_all,
 )
+from fedvalue.values import Disclosure
 from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = ["FederatedGame"]
@@ -120,6 +125,22 @@ class FederatedGame:
     def test_rows(self) -> int:
         """How many test rows models are measured on."""
         return len(self.scenario.test)
+
+    def parts_of_test(self) -> tuple[TestPart, ...]:
+        """The test rows of each client, where the test set consists of the clients' own."""
+        return test_parts_of(self.scenario, self._counted, self._empty)
+
+    def disclosure(self, trials: Collection[Trial], is_complete: bool = True) -> Disclosure:
+        """What left each client in a run that made these trainings; where all rows are here, what would have."""
+        apart = isinstance(self.trainer, Apart)
+        sent = (
+            self.trainer.sent(self.names, self.training.algorithm)
+            if isinstance(self.trainer, Apart)
+            else by_rule(self.scenario, self.training, trials)
+        )
+        at_clients = not self.scenario.test.here
+        clients = shown_to_others(self.scenario, self.training, trials, sent, at_clients)
+        return Disclosure(clients, apart, is_complete)
 
     @property
     def metric(self) -> str:
@@ -211,8 +232,16 @@ class FederatedGame:
         beyond = learner.beyond(self.scenario, self.training) if isinstance(learner, Separable) else None
         if beyond is None:
             return None
-        digest = fingerprint(beyond)[0][:24]
+        digest = fingerprint(beyond, self._largest_weight())[0][:24]
         return Members(tuple(c.fingerprint for c in clients), tuple(map(len, clients)), digest)
+
+    def _largest_weight(self) -> float | None:
+        """The rows to which weights are clipped, which all clients decide together; None where nobody's are."""
+        sizes, counted = list(map(len, self.scenario.clients)), counted_rows(self.scenario, self.training)
+        clipped = self.training.weights == "clipped" and any(
+            c < s for c, s in zip(counted, sizes, strict=True)
+        )
+        return max(counted) if clipped else None
 
     def kin(self, game_id: str, theirs: Members) -> Callable[[int], int | None] | None:
         """What coalitions of another game are in this one, where nothing but the clients differs.
@@ -311,7 +340,8 @@ class FederatedGame:
 
         `keep` is handed the outcome of that run, which is a training of the grand coalition.
         """
-        return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep)
+        counted = counted_rows(self.scenario, self.training)
+        return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep, counted)
 
 
 def _id_of(description: Mapping[str, Any]) -> str:

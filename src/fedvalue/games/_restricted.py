@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from fedvalue.coalitions import Trial, by_seed, members
 from fedvalue.games._base import (
+    Disclosing,
     Game,
     Grounded,
     Judged,
@@ -19,6 +20,7 @@ from fedvalue.games._lacking import completed, lacking
 from fedvalue.outcome import UTILITY, Outcome
 from fedvalue.store import Store, register
 from fedvalue.trainers import ClaimTrials
+from fedvalue.values import Disclosure
 from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = ["RestrictedGame"]
@@ -64,6 +66,12 @@ class RestrictedGame:
     def baseline(self) -> Baseline | None:
         """As in the whole game."""
         return self.game.baseline() if isinstance(self.game, Judged) else None
+
+    def disclosure(self, trials: Collection[Trial], is_complete: bool = True) -> Disclosure | None:
+        """As in the whole game, of all its clients; None where that does not know."""
+        if not isinstance(self.game, Disclosing):
+            return None
+        return self.game.disclosure([(self._whole(mask), seed) for mask, seed in trials], is_complete)
 
     def _whole(self, mask: int) -> int:
         return sum(1 << self.clients[i] for i in members(mask))

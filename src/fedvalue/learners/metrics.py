@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -19,7 +19,7 @@ from fedvalue.outcome import own_metric
 from fedvalue.store import FileNames, fingerprint
 from fedvalue.training import Learner
 
-__all__ = ["METRICS", "Counted", "Measuring", "Metric", "MetricLike", "count_by", "measuring"]
+__all__ = ["METRICS", "Counted", "Measuring", "Metric", "MetricLike", "count_by", "measuring", "of_part"]
 
 METRICS: Mapping[str, Mapping[str, bool]] = {
     "classification": {
@@ -28,6 +28,9 @@ METRICS: Mapping[str, Mapping[str, bool]] = {
     "regression": {"r2": True, "mse": False, "mae": False},
 }  # fmt: skip
 """What is measured of every trained model, by task, and whether higher is better. The first is the usual utility."""
+
+_MEANS = frozenset({"accuracy", "loss", "mse", "mae"})  # over test rows
+_SUMS = frozenset({"correct"})
 
 _TAKES = ("outputs", "predictions")
 _EXPECTED = "a function (outputs, labels) → number, or a fedvalue.Metric"
@@ -144,6 +147,16 @@ class Counted:
     stored_as: str
     own: Metric | None = None
 
+    @property
+    def is_sum(self) -> bool:
+        """Whether the metric of all test rows is the sum of that of their parts."""
+        return self.name in _SUMS
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the metric of all test rows follows from that of their parts: their sum, or a mean by rows."""
+        return self.is_sum or self.name in _MEANS
+
 
 @runtime_checkable
 class Measuring(Protocol):
@@ -171,6 +184,15 @@ def count_by(metric: MetricLike | None, task: str, parts: Collection[str]) -> Co
         )
     own = _own(metric)
     return Counted(own.name, own.higher_is_better, own.stored_as, own)
+
+
+def of_part(counted: Counted, part: str) -> Counted:
+    """The same metric on a named part of the test set.
+
+    >>> of_part(Counted("loss", False, "loss"), "late").stored_as
+    'late/loss'
+    """
+    return replace(counted, name=f"{part}/{counted.name}", stored_as=f"{part}/{counted.stored_as}")
 
 
 def measuring(learner: Learner, own: Mapping[str, Metric]) -> Learner:

@@ -13,12 +13,14 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedvalue._checks import checked_call, did_you_mean, expect, whole
 from fedvalue._text import one_line, plain_table
 from fedvalue.errors import InputError
 from fedvalue.payout._absent import ABSENT_RULES, AbsentClient, AbsentRule, read_rule, set_aside
 from fedvalue.payout._money import Amount, as_decimal, deal, in_steps, split
+from fedvalue.payout._parties import Copies, Parties
 from fedvalue.payout._rules import RULES, Rule, half_widths, policy
 from fedvalue.payout._stability import DRAWS, LEVEL, Order, Stability, stability
 from fedvalue.payout._write import as_csv, as_markdown, doubtful_orders
@@ -29,6 +31,7 @@ __all__ = [
     "RULES",
     "AbsentClient",
     "AbsentRule",
+    "Copies",
     "Line",
     "Order",
     "Payout",
@@ -61,7 +64,7 @@ class Payout:
     """A pot shared out: one line per client, the policy in words, and how firm the amounts are.
 
     `absent` are clients without a value, with what the rule for them gives them; `held` is set aside for them. Shares are
-    of what is shared out among the others.
+    of what is shared out among the others. `copies` are clients that share one part.
     """
 
     lines: tuple[Line, ...]
@@ -79,6 +82,7 @@ class Payout:
     held: Decimal = Decimal(0)
     absent_rule: str = "excluded"
     agreement: str = ""
+    copies: tuple[tuple[str, ...], ...] = ()
 
     @property
     def shared(self) -> Decimal:
@@ -124,6 +128,7 @@ class Payout:
             ],
             "held": str(self.held),
             "stability": self.stability.to_dict(),
+            **({"copies": [list(names) for names in self.copies]} if self.copies else {}),
         }
         return plain | ({"agreement": self.agreement} if self.agreement else {})
 
@@ -177,13 +182,15 @@ def payout(
     *,
     absent: str | AbsentRule = "excluded",
     anyway: bool = False,
+    copies: Copies | None = None,
 ) -> Payout:
     """Shares the pot out by one of the `RULES`, in whole steps that add up to it exactly.
 
     Everyone whom the rule pays gets at least `min_share` of the pot, up to rounding. How far the amounts would
     move within the intervals of the values is simulated with `draws` draws and a fixed seed. Values of a model that has
-    learnt nothing are refused, unless they are to be paid out `anyway`; the policy then says so. Clients that were `absent`
-    are excluded, or treated by another written rule: "last-period=PATH" or "escrow=PART" (see `AbsentRule`).
+    learnt nothing are refused, unless they are to be paid out `anyway`; the policy then says so. Values in groups pay the
+    groups first. With `copies` (see `fedvalue.copies_once`) interchangeable clients share one part. Clients that were
+    `absent` are excluded, or treated by another written rule: "last-period=PATH" or "escrow=PART" (see `AbsentRule`).
 
     >>> values = Values([2.0, 1.0, 0.0], ("a", "b", "c"), "exact", 8, guarantee="exact")
     >>> [str(line.amount) for line in payout(values, 100, "proportional").lines]
@@ -200,7 +207,8 @@ def payout(
         raise InputError(
             f"{values.warning} To share the pot out by these values all the same: anyway=True (--anyway)."
         )
-    firm = stability(values, chosen, float(least), draws)
+    parties = Parties.of(values, copies)
+    firm = stability(parties, chosen, float(least), draws)
     of_absent = read_rule(absent)
 
     def amounts(earlier: Values) -> dict[str, Decimal]:
@@ -209,18 +217,30 @@ def payout(
 
     aside = set_aside(values, of_absent, exact_pot, exact_step, currency, amounts)
     steps -= in_steps(aside.total, exact_step) if aside.total else 0
-    lines = _lines(values, chosen, least, steps, exact_step, firm)
+    lines = _lines(values, parties, chosen, least, steps, exact_step, firm)
     said = (
         *([values.warning] if values.warning else ()),
         *(f"Suspicious data: {text}" for text in values.suspicious),
         *policy(chosen, exact_pot, exact_step, currency, least),
+        *parties.words,
         *aside.policy,
         *_counted_from(values),
     )
     origin = (values.method, values.guarantee, values.game_id)
     left = aside.clients, aside.held, of_absent.text
     return Payout(
-        lines, exact_pot, exact_step, currency, rule, least, said, firm, *origin, *left, values.agreement
+        lines,
+        exact_pot,
+        exact_step,
+        currency,
+        rule,
+        least,
+        said,
+        firm,
+        *origin,
+        *left,
+        values.agreement,
+        () if copies is None else copies.sets,
     )
 
 
@@ -233,29 +253,39 @@ def _counted_from(values: Values) -> list[str]:
 
 
 def _lines(
-    values: Values, rule: Rule, least: Decimal, steps: int, step: Decimal, firm: Stability
+    values: Values, parties: Parties, rule: Rule, least: Decimal, steps: int, step: Decimal, firm: Stability
 ) -> tuple[Line, ...]:
-    mean = np.where(np.abs(values.mean) <= _ROUNDING * np.abs(values.mean).max(), 0.0, values.mean)
-    half = half_widths(values, LEVEL)
-    rule.check(values, mean, half)
+    of_clients, mean = _rounded(values.mean), _rounded(parties.values.mean)
+    half = half_widths(parties.values, LEVEL)
+    rule.check(parties.values, mean, half)
     weights, takes_part = rule.weigh(mean, half)
     if not takes_part.any():
         raise InputError(
             f"The rule {rule.name!r} pays nobody: {rule.nobody}. Keep the pot, or choose a rule that pays for "
             "differences only: shift."
         )
-    shares = split(weights.tolist(), takes_part.tolist(), least)
-    plain = split(weights.tolist(), takes_part.tolist(), Decimal(0))
+    by_party = split(weights.tolist(), takes_part.tolist(), least)
+    shares = parties.exactly(by_party, of_clients)
+    plain = parties.exactly(split(weights.tolist(), takes_part.tolist(), Decimal(0)), of_clients)
     units = deal(shares, steps, plain)
+    party_of = {i: party for party, of in enumerate(parties.members) for i in of}
+    widths = half_widths(values, LEVEL)
     lines = []
     for i, name in enumerate(values.names):
-        amount = units[i] * step
-        note = rule.note(float(mean[i]), bool(takes_part[i]))
+        amount, party = units[i] * step, party_of[i]
+        note = rule.note(float(mean[party]), bool(takes_part[party]))
         note = note or ("raised to the minimum share" if shares[i] > plain[i] else "")
-        width = None if half is None or values.stderr is None else float(half[i])
+        if takes_part[party] and not shares[i]:
+            note = "zero in its group" if of_clients[i] == 0 else "below zero in its group"
+        width = None if widths is None or values.stderr is None else float(widths[i])
         low, high = _range(firm, i, steps, step, amount)
         lines.append(Line(name, float(values.mean[i]), width, float(shares[i]), amount, low, high, note))
     return tuple(lines)
+
+
+def _rounded(mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    rounded: NDArray[np.float64] = np.where(np.abs(mean) <= _ROUNDING * np.abs(mean).max(), 0.0, mean)
+    return rounded
 
 
 def _rule(name: str) -> Rule:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.errors import InputError
+from fedvalue.payout._parties import Parties
 from fedvalue.payout._rules import Rule, half_widths
 from fedvalue.precision import unknown
 from fedvalue.values import Values
@@ -71,8 +72,9 @@ class Stability:
         }
 
 
-def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability:
+def stability(parties: Parties, rule: Rule, least: float, draws: int) -> Stability:
     """Draws values, applies the rule to each draw, and looks at the middle 95% of every client's share."""
+    values = parties.values
     if draws < 100:
         raise InputError(f"The range of a payout takes at least 100 draws. Got {draws}.")
     half = half_widths(values, LEVEL)
@@ -81,7 +83,8 @@ def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability
         return Stability(said, 0, _SEED, False, 0.0, None, None)
     # Of one seed whose luck is not known, nothing is known about the order of two clients either.
     orders = None if values.random and values.stderr is None else _orders(values)
-    if not half.any():
+    within = half_widths(parties.drawn_from, LEVEL)  # members of a group may err where the group does not
+    if not half.any() and (within is None or not within.any()):
         said = "The values are exact, so there is no estimation error."
         if values.random:
             said = (
@@ -90,7 +93,8 @@ def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability
             )
         return Stability(said, 0, _SEED, True, 0.0, None, orders)
     joint = values.covariance is not None
-    weights, takes_part = rule.weigh(_drawn(values, draws), half)
+    drawn = _drawn(parties.drawn_from, draws)
+    weights, takes_part = rule.weigh(parties.of_drawn(drawn), half)
     paid = takes_part.any(axis=1)
     nobody = 1 - float(paid.mean())
     said = f"Ranges are the middle 95% of {draws:,} payouts with values drawn from their uncertainty, seed {_SEED}."
@@ -104,7 +108,7 @@ def stability(values: Values, rule: Rule, least: float, draws: int) -> Stability
         said += f" In {nobody:.1%} of the draws the rule pays nobody; these are left out."
     if not paid.any():
         return Stability(said, draws, _SEED, joint, nobody, None, orders, sure)
-    shares = _split(weights[paid], takes_part[paid], least)
+    shares = parties.among_clients(_split(weights[paid], takes_part[paid], least), drawn[paid])
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
     ranges = tuple(zip(low.tolist(), high.tolist(), strict=True))

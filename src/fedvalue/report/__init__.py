@@ -1,4 +1,4 @@
-"""The report of a run: facts first, then the same facts as a page or as Markdown.
+"""The report of a run: facts first, then the same facts as a page or as Markdown, and a statement for each client.
 
 >>> from fedvalue.values import Values
 >>> values = Values([0.6, 0.3], ("a", "b"), "exact", 4, guarantee="exact")
@@ -25,6 +25,8 @@ from fedvalue.report._gather import gather
 from fedvalue.report._markdown import as_markdown
 from fedvalue.report._origin import FEDERATION
 from fedvalue.report._page import as_html
+from fedvalue.report._statement_pages import write_statements
+from fedvalue.report._templates import style_sheet
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
@@ -38,9 +40,13 @@ __all__ = [
     "Terms",
     "as_html",
     "as_markdown",
+    "facts_of",
     "gather",
+    "kind_of",
     "render",
     "report",
+    "style_sheet",
+    "write_statements",
 ]
 
 FORMATS: dict[str, Callable[[Facts], str]] = {"html": as_html, "md": as_markdown}
@@ -64,14 +70,15 @@ def report(
     period: str | None = None,
     date: str | datetime.date | None = None,
     operator: str | None = None,
+    statements: str | PathLike[str] | None = None,
     record: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a report of values: one file that works offline; Markdown where its name ends in .md.
 
     With the `store` that the values were made with, it also shows what the trainings tell. A `pot` is shared out
     by a `rule`, `anyway` or only if something was learned, with a rule for `absent` clients (see `payout`); without a
-    pot, payouts are in percent. `consortium`, `period`, `date` and `operator` are for its head. `record` is what run.json
-    says of the run.
+    pot, payouts are in percent. `consortium`, `period`, `date` and `operator` are for its head. In the folder `statements`
+    every client gets a page of its own, without the amounts of others. `record` is what run.json says of the run.
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
     path = as_path("The path of a report", path)
@@ -82,11 +89,35 @@ def report(
         with UtilityStore(store, create=False) as opened:
             history = read_history(opened, values)
     terms = Terms(None if pot is None else str(pot), currency, rule, anyway, absent)
-    cover = Cover.of(consortium, period, date, operator)
-    content = render(values, history, record, terms, format or path.suffix, cover=cover)
+    kind, cover = kind_of(format or path.suffix), Cover.of(consortium, period, date, operator)
+    facts = facts_of(values, history, record, terms, cover=cover)
     with write_file(path) as file:
-        file.write(content)
+        file.write(FORMATS[kind](facts).encode())
+    if statements is not None:
+        write_statements(facts, as_path("The folder of statements", statements), kind)
     return path
+
+
+def facts_of(
+    values: Values,
+    history: History | Absent | None = None,
+    record: Mapping[str, Any] | None = None,
+    terms: Terms | None = None,
+    budget: int | None = None,
+    cover: Cover | None = None,
+) -> Facts:
+    """What a report and its statements say; `budget` is what the run was given."""
+    return gather(values, history, record, terms, guarantee_lines(values, budget), cover)
+
+
+def kind_of(format: str) -> str:
+    """One of the `FORMATS`, from its name or the ending of a file name."""
+    expect("format", format, str, " or ".join(FORMATS))
+    kind = format.lstrip(".").lower()
+    kind = _ALSO.get(kind, kind)
+    if kind not in FORMATS:
+        raise InputError(f"A report is written as {' or '.join(FORMATS)}. Got {kind!r}.")
+    return kind
 
 
 def render(
@@ -99,10 +130,4 @@ def render(
     cover: Cover | None = None,
 ) -> bytes:
     """The report as the content of a file. `format` is html or md, or the ending of a file name."""
-    expect("format", format, str, " or ".join(FORMATS))
-    kind = format.lstrip(".").lower()
-    kind = _ALSO.get(kind, kind)
-    if kind not in FORMATS:
-        raise InputError(f"A report is written as {' or '.join(FORMATS)}. Got {kind!r}.")
-    facts = gather(values, history, record, terms, guarantee_lines(values, budget), cover)
-    return FORMATS[kind](facts).encode()
+    return FORMATS[kind_of(format)](facts_of(values, history, record, terms, budget, cover)).encode()

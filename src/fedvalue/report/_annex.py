@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedvalue._text import count, one_line, plural, shortened
+from fedvalue._text import one_line, plural, shortened
 from fedvalue.payout import Payout
 from fedvalue.report._origin import part_of
 from fedvalue.report._trained import Absent
@@ -37,7 +37,7 @@ def rules_of(
     scenario, training = part_of(known, "scenario"), part_of(known, "training")
     test, learner = part_of(scenario, "test"), part_of(known, "learner")
     rules = ", ".join(f"{name} {rule}" for name, rule in training.items() if rule not in (0.0, None))
-    model = " ".join(str(x) for x in (known.get("model"), *_options(learner)) if x)
+    model = " ".join(str(x) for x in (known.get("model") or learner.get("model"), *_options(learner)) if x)
     better = "higher" if values.higher_is_better else "lower"
     rows = values.test_rows or test.get("rows")
     told = {
@@ -53,7 +53,7 @@ def rules_of(
         ),
         "Values are counted from": values.empty_label if values.utility_of_none is not None else "",
         "Where it was trained": str(known.get("backend") or ""),
-        "Trainings in the store": "" if isinstance(trainings, Absent) else _stored(trainings),
+        "In the store": "" if isinstance(trainings, Absent) else _stored(trainings),
         "Payout": "nobody is paid"
         if isinstance(paid, Absent)
         else f"rule {paid.rule}, in steps of {paid.step}",
@@ -67,4 +67,4 @@ def _options(learner: Mapping[str, Any]) -> list[str]:
 
 def _stored(trainings: History) -> str:
     made = sum(map(len, trainings.utilities.values()))
-    return f"{count(made)} of {plural(len(trainings.utilities), 'coalition')}"
+    return f"{plural(made, 'training')} of {plural(len(trainings.utilities), 'coalition')}"

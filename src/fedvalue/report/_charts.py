@@ -56,17 +56,19 @@ def ranking(facts: Facts) -> Markup:
         "ranking",
         facts,
         parts=parts,
+        cut=any(not scale.low <= bound <= scale.high for bound in _bounds(clients)),
         bar=lambda client: _bar(client, scale),
         axis=[(scale(tick), _number(tick)) for tick in ticks(scale.low, scale.high, 4)],
     )
 
 
+def _bounds(clients: Sequence[Client]) -> list[float]:
+    return [x for client in clients for x in (client.value, client.low, client.high) if x is not None]
+
+
 def _value_scale(clients: Sequence[Client]) -> Scale:
-    """Zero, all values and all their intervals, with a little room."""
-    bounds = [0.0]
-    for client in clients:
-        bounds += [x for x in (client.value, client.low, client.high) if x is not None]
-    low, high = min(bounds), max(bounds)
+    """Zero, values and their intervals, with a little room; a few that are far from all others do not squeeze those."""
+    low, high = core_range(_bounds(clients), [0.0])
     room = 0.02 * (high - low) or 1.0
     return Scale(low - room if low < 0 else low, high + room)
 
@@ -94,21 +96,38 @@ def growth(facts: Facts) -> Markup:
     found = facts.growth
     if isinstance(found, Absent):
         return html("absent", facts, part=found)
-    low, high = core_range([utility for _, utility in found.dots], [layer.mean for layer in found.layers])
+    drawn, start = _without_start(found)
+    low, high = core_range([utility for _, utility in drawn.dots], [layer.mean for layer in drawn.layers])
     room, n = 0.04 * (high - low) or 0.5, len(facts.clients)
-    across, up = Scale(-0.6, n + 0.6), Scale(high + room, low - room, _PLOT)
-    shown = [(across(x), up(utility)) for x, utility in _beside(found) if low <= utility <= high]
+    first = 0 if start is None else 1
+    across, up = Scale(first - 0.6, n + 0.6), Scale(high + room, low - room, _PLOT)
+    shown = [(across(x), up(utility)) for x, utility in _beside(drawn) if low <= utility <= high]
     return html(
         "growth",
         facts,
         height=_PLOT,
         up=[(up(tick), _number(tick)) for tick in ticks(low, high, 5)],
-        across=[(across(tick), f"{tick:.0f}") for tick in ticks(0, n, 8, whole=True)],
+        across=[(across(tick), f"{tick:.0f}") for tick in ticks(first, n, 8, whole=True)],
         dots=shown,
-        means=[(across(layer.size), up(layer.mean)) for layer in found.layers],
+        means=[(across(layer.size), up(layer.mean)) for layer in drawn.layers],
+        start=start,
         label=f"{'negative ' if facts.lower_is_better else ''}{facts.values.metric}",
-        far=len(found.dots) - len(shown),
+        far=len(drawn.dots) - len(shown),
     )
+
+
+def _without_start(growth: Growth) -> tuple[Growth, float | None]:
+    """What is drawn. The untrained model is not where it would squeeze all others; then what it reaches is told."""
+    trained = [utility for size, utility in growth.dots if size]
+    layers = tuple(layer for layer in growth.layers if layer.size)
+    if len(layers) == len(growth.layers) or len(layers) < 2:
+        return growth, None
+    low, high = core_range(trained, [layer.mean for layer in layers])
+    start = growth.layers[0].mean
+    if low - (high - low) <= start <= high + (high - low):
+        return growth, None
+    dots = tuple((size, utility) for size, utility in growth.dots if size)
+    return Growth(layers, dots, growth.coalitions), start
 
 
 def _beside(growth: Growth) -> list[tuple[float, float]]:

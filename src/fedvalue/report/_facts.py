@@ -48,6 +48,13 @@ class Terms:
         """Whether somebody asked for a payout, who must hear of it when it is impossible."""
         return self.pot is not None or self.rule is not None or self.absent != "excluded"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: `Terms(**data)` are the same, where an earlier period can still be read."""
+        rule = self.absent.text if isinstance(self.absent, AbsentRule) else self.absent
+        return {name: getattr(self, name) for name in ("pot", "currency", "rule", "anyway")} | {
+            "absent": rule
+        }
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -74,6 +81,7 @@ class Facts:
     incidents: tuple[Incident, ...]
     rules: tuple[tuple[str, str], ...]
     agreement: str
+    terms: Terms
 
     @property
     def title(self) -> str:
@@ -160,12 +168,16 @@ class Facts:
             "payout": _plain(self.payout),
             "audit": _plain(self.audit),
             **{name: asdict(part) for name, part in parts.items()},
+            "sensitivity": _plain(self.sensitivity),
+            "incidents": [asdict(incident) for incident in self.incidents],
+            "rows": [client.rows for client in sorted(self.clients, key=lambda client: client.index)],
             "cost": list(self.cost),
             "run": self.origin.record,
+            "terms": self.terms.to_dict(),  # with them, somebody else can write the same page
         }
 
 
-def _plain(part: Payout | Audit | Absent) -> dict[str, Any]:
+def _plain(part: Payout | Audit | Sensitivity | Absent) -> dict[str, Any]:
     if isinstance(part, Absent):
         return asdict(part)
     plain = part.to_dict()

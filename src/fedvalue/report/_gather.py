@@ -84,7 +84,8 @@ def gather(
         sensitivity=sensitivity(values, paid, trainings, absent=terms.absent, anyway=terms.anyway),
         incidents=incidents_of(values, record),
         rules=rules_of(values, record, trainings, paid),
-        agreement=str((record or {}).get("agreement") or ""),
+        agreement=values.agreement,
+        terms=terms,
     )
 
 

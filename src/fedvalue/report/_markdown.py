@@ -15,7 +15,7 @@ def as_markdown(facts: Facts) -> str:
     """The report as a text. Names are data, never markup."""
     parts = [_part(markdown("report", facts))]
     for section in SECTIONS:
-        if section.text is not None:
+        if section.text is not None and section.needs(facts):
             parts.append(_part(f"## {section.title}\n\n{section.text(facts)}"))
     return "\n\n".join(parts) + "\n"
 

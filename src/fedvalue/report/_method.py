@@ -10,6 +10,7 @@ from fedvalue.audit import absent_text
 from fedvalue.estimators import ESTIMATORS, rest_on
 from fedvalue.outcome import UTILITY
 from fedvalue.report._trained import Convergence
+from fedvalue.report._words import called
 from fedvalue.store import History
 from fedvalue.values import Values
 
@@ -53,6 +54,12 @@ def limits(values: Values) -> tuple[str, ...]:
         "worth more in a group without the other.",
         "A value below zero means that, on average, the others do better without the client. It does not say why.",
     ]
+    if values.groups:
+        of_groups = [f"{called(name)}: {', '.join(map(called, of))}" for name, of in values.groups.items()]
+        said.append(
+            f"Clients of a group join as one party ({'; '.join(of_groups)}). A group is worth what it adds as a whole, and its "
+            "members share that (Owen value). However many clients a group consists of, it counts as one."
+        )
     if method is not None and method.view is not None:
         said.append(
             "Only all clients together were trained. What smaller groups would reach is inferred from that training."

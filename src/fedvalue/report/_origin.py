@@ -148,8 +148,13 @@ def command_of(record: Mapping[str, Any]) -> str:
         "partition": scenario.get("partition"),
         "samples": scenario.get("samples"),
         "data-dir": scenario.get("data_dir"),
+        "test": scenario.get("tested"),
         "model": record.get("model"),
-        **{name: value for name, value in training.items() if name != "seed" and value != 0.0},
+        **{
+            name.replace("_", "-"): value
+            for name, value in training.items()
+            if name != "seed" and value != 0.0
+        },
         "metric": part_of(record, "asked").get("metric") or record.get("metric"),
         "replicates": record.get("replicates"),
         "empty": record.get("empty"),
@@ -171,6 +176,8 @@ def command_of(record: Mapping[str, Any]) -> str:
     for name, of in chosen:
         for key, value in of.items():
             words += ["--label", _text(value)] if key == "label" else [f"--{name}", f"{key}={_text(value)}"]
+    for name, of in part_of(record, "groups").items():
+        words += ["--group", f"{name}={','.join(map(str, of))}"]
     return shlex.join(words)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,9 @@ __all__ = ["Other", "other_metrics"]
 
 Array = NDArray[np.float64]
 
-_SAME = 1e-9  # of the largest value: less is floating-point arithmetic
+_SAME = (
+    1e-6  # of the largest value: less is floating-point arithmetic, which a fit to many trainings amplifies
+)
 _MOST_ASKS = 10_000
 _MOST_CLIENTS = 200
 _AS_ANOTHER = ("correct",)  # the same as the accuracy, times the number of rows
@@ -52,17 +56,18 @@ def other_metrics(values: Values, trainings: History) -> list[Other] | Absent:
         return Absent("The store has no other metric of these trainings.")
     if values.n > _MOST_CLIENTS:
         return Absent(f"Other metrics are not looked at for more than {_MOST_CLIENTS} clients.")
-    with limited_threads(1):
-        weighed = _weights(values, trainings)
-    if weighed is None:
-        return Absent(
-            "Values by other metrics need the weights that the method gave to every training, and they do not follow from "
-            "the store alone."
-        )
-    return [
-        Other(plain_metric(leaf), part, tuple(weighed(stored_as).tolist()))
-        for part, leaf, stored_as in chosen
-    ]
+    # The method may ask for what is not in the store.
+    with suppress(FedvalueError, KeyError), limited_threads(1):
+        valued = _valuing(values, trainings)
+        if valued is not None:
+            return [
+                Other(plain_metric(leaf), part, tuple(valued(stored_as).tolist()))
+                for part, leaf, stored_as in chosen
+            ]
+    return Absent(
+        "The method would have to be repeated on the stored trainings. Its options are not recorded with the values, or by "
+        "another metric it would ask for trainings that are not in the store."
+    )
 
 
 def _chosen(values: Values, trainings: History) -> list[tuple[str, str, str]]:
@@ -79,31 +84,38 @@ def _chosen(values: Values, trainings: History) -> list[tuple[str, str, str]]:
     return found
 
 
-def _weights(values: Values, trainings: History) -> Callable[[str], Array] | None:
-    """What makes values of a metric, by its name in the store; None where it cannot be known."""
-    numbers = _numbers(values, trainings, values.stored_as)
-    try:
-        found = _led(values, numbers)
-    except (FedvalueError, KeyError):  # a training that the plan asks for is not there
+def _valuing(values: Values, trainings: History) -> Callable[[str], Array] | None:
+    """What makes values of a metric, by its name in the store; None where it cannot be known.
+
+    Where the method says so, the weights of its trainings are those that it found for the metric that counts.
+    """
+    led = _led(values, _numbers(values, trainings, values.stored_as))
+    if np.abs(led.mean - values.mean).max() > _SAME * (np.abs(values.mean).max() or 1.0):
         return None
-    if found is None:
-        return None
-    linear, asked = found
-    again = _applied(linear, asked, numbers)
-    if np.abs(again - values.mean).max() > _SAME * (np.abs(values.mean).max() or 1.0):
-        return None
-    return lambda metric: _applied(linear, asked, _numbers(values, trainings, metric))
+
+    def valued(metric: str) -> Array:
+        numbers = _numbers(values, trainings, metric)
+        if led.linear is None:
+            return _led(values, numbers).mean
+        return np.asarray(led.linear(np.array([[numbers(trial)] for trial in led.asked])))[:, 0]
+
+    return valued
 
 
 Ask = tuple[int, int | None]
-Linear = Callable[[Array], Array]
 
 
-def _led(values: Values, numbers: Callable[[Ask], float]) -> tuple[Linear, list[Ask]] | None:
-    """Leads the plan of the method through known trainings; its weights, and what it asked for."""
+class _Led(NamedTuple):
+    """What came of a method that was led through known trainings."""
+
+    mean: Array
+    linear: Callable[[Array], Array] | None
+    asked: list[Ask]
+
+
+def _led(values: Values, numbers: Callable[[Ask], float]) -> _Led:
+    """Leads the plan of the method through known trainings; a KeyError where it asks for one that is not there."""
     plan = _plan(values)
-    if plan is None:
-        return None
     asked: list[Ask] = []
     ask = next(plan)
     for _ in range(_MOST_ASKS):
@@ -112,28 +124,26 @@ def _led(values: Values, numbers: Callable[[Ask], float]) -> tuple[Linear, list[
         try:
             ask = plan.send(np.array([numbers(trial) for trial in trials]))
         except StopIteration as done:
-            return None if done.value.linear is None else (done.value.linear, asked)
-    return None
+            return _Led(done.value.mean, done.value.linear, asked)
+    raise KeyError("the method asks on and on")
 
 
-def _plan(values: Values) -> Plan | None:
+def _plan(values: Values) -> Plan:
     method = ESTIMATORS.get("exact" if values.guarantee == "exact" else values.method)
     if method is None or method.plan is None or values.budget is None:
-        return None
+        raise KeyError(values.method)
     rng = np.random.default_rng(values.seed or 0)
+    given = {"groups": values.blocks} if values.groups else {}
     if method.name == "exact":  # of the mean over seeds, where there were several
-        return method.plan(values.n, 1 << values.n, rng)
+        return method.plan(values.n, 1 << values.n, rng, **given)
     if method.uses_seeds:
-        return method.plan(values.n, values.budget, rng, seeds=values.seeds, most_seeds=values.most_seeds)
+        seeds = {"seeds": values.seeds, "most_seeds": values.most_seeds}
+        return method.plan(values.n, values.budget, rng, **seeds, **given)
     return method.plan(values.n, values.budget, rng)
 
 
 def _trials(ask: Sequence[int] | Sequence[tuple[int, int]]) -> list[Ask]:
     return [one if isinstance(one, tuple) else (int(one), None) for one in ask]
-
-
-def _applied(linear: Linear, asked: Sequence[Ask], numbers: Callable[[Ask], float]) -> Array:
-    return np.asarray(linear(np.array([[numbers(trial)] for trial in asked])))[:, 0]
 
 
 def _numbers(values: Values, trainings: History, stored_as: str) -> Callable[[Ask], float]:

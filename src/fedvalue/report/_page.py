@@ -18,8 +18,9 @@ __all__ = ["SECTIONS", "Section", "as_html", "script_text"]
 
 def as_html(facts: Facts) -> str:
     """The page. The same facts give the same bytes."""
-    main = [section for section in SECTIONS if not section.annex]
-    annex = [section for section in SECTIONS if section.annex]
+    shown = [section for section in SECTIONS if section.needs(facts)]
+    main = [section for section in shown if not section.annex]
+    annex = [section for section in shown if section.annex]
     data = script_text(facts.to_dict())
     return str(html("page", facts, main=main, annex=annex, style=style_sheet(), data=data))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -70,6 +71,25 @@ class Sensitivity:
     alternatives: tuple[Alternative, ...]
     not_possible: tuple[tuple[str, str], ...]
     luck: tuple[Luck, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON. Amounts are texts, in the order of the clients of the values."""
+        return {
+            "alternatives": [
+                {
+                    "kind": other.kind,
+                    "what": other.what,
+                    "amounts": [*map(str, other.amounts)],
+                    "moved": str(other.moved),
+                }
+                for other in self.alternatives
+            ],
+            "not_possible": dict(self.not_possible),
+            "luck": [
+                {"what": luck.what, "ranges": [[str(low), str(high)] for low, high in luck.ranges]}
+                for luck in self.luck
+            ],
+        }
 
 
 def sensitivity(
@@ -155,7 +175,7 @@ def _compared(kind: str, what: str, note: str, paid: Payout, other: Payout) -> A
         max(range(len(change)), key=change.__getitem__),
         min(range(len(change)), key=change.__getitem__),
     )
-    moved = sum((x for x in change if x > 0), Decimal(0))
+    moved = sum((x for x in change if x > 0), Decimal(0)).quantize(paid.step)
     return Alternative(
         kind,
         what,

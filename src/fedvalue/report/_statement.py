@@ -25,10 +25,13 @@ _NEAR = 0.05  # of an equal split: as much as that
 
 @dataclass(frozen=True)
 class Statement:
-    """What is said to one client. `sentences` are in the order of reading and name nobody else."""
+    """What is said to one client, in paragraphs: the amount, the value, what all reach without it, the audit.
+
+    Nobody else is named in it.
+    """
 
     client: Client
-    sentences: tuple[str, ...]
+    paragraphs: tuple[str, ...]
 
 
 def statements(
@@ -40,19 +43,19 @@ def statements(
     unit: str,
 ) -> tuple[Statement, ...]:
     """A statement for every client, in the order of the clients."""
-    return tuple(
-        Statement(
-            client,
-            (
-                *_rows(client),
-                *_amount(client, paid, unit),
-                *_value(values, client),
-                *_without(values, compared[client.index]),
-                *_remarks(client, audit),
-            ),
-        )
-        for client in clients
+    return tuple(_statement(values, client, paid, compared[client.index], audit, unit) for client in clients)
+
+
+def _statement(
+    values: Values, client: Client, paid: Payout | Absent, compared: Without, audit: Audit | Absent, unit: str
+) -> Statement:
+    parts = (
+        _amount(client, paid, unit),
+        [*_rows(client), *_value(values, client)],
+        _without(values, compared),
+        _remarks(client, audit),
     )
+    return Statement(client, tuple(" ".join(sentences) for sentences in parts if sentences))
 
 
 def _rows(client: Client) -> list[str]:
@@ -73,7 +76,9 @@ def _amount(client: Client, paid: Payout | Absent, unit: str) -> list[str]:
             "interval covers zero": "its value may be zero, as far as can be told",
         }.get(line.note, "its part is less than the smallest step")
         return [f"It is paid nothing, because {why}. The rule {paid.rule}: {words}"]
-    said = [f"It is paid {amount}: {line.share:.1%} of the pot. The rule {paid.rule}: {words}"]
+    said = [
+        f"It is paid {amount}: {float(line.amount / paid.pot):.1%} of the pot. The rule {paid.rule}: {words}"
+    ]
     if line.note:
         said.append(f"Its amount was {line.note}.")
     if line.low is not None and line.high is not None and line.low < line.high:
@@ -169,7 +174,7 @@ def _remarks(client: Client, audit: Audit | Absent) -> list[str]:
         return []
     return [
         f"Audit: {_private(finding)} ({chance_text(finding)})."
-        for finding in audit.findings
+        for finding in (*audit.findings, *audit.below_zero)
         if client.name in (finding.clients[:1] if finding.kind == "dependent" else finding.clients)
     ]
 
@@ -181,5 +186,6 @@ def _private(finding: Finding) -> str:
         "no contribution": "it changes nothing, the outcome is the same with it and without",
         "interchangeable": f"it is interchangeable with {plural(others, 'other client')}: in its place, the outcome is the same",
         "harmful": "it lowers what the others reach",
+        "below zero": "its value is below zero",
         "dependent": "more than half of its value needs one other client to take part",
     }.get(finding.kind, f"there is a remark on it, {finding.kind}")

@@ -177,6 +177,8 @@ def converge(values: Values, utilities: Mapping[int, float]) -> Convergence | Ab
         return Absent(
             f"The values of {values.method} are in {values.unit}, which trained coalitions do not show."
         )
+    if values.groups:
+        return Absent("How values in groups settled is not shown.")
     if not {0, full_mask(n)} <= utilities.keys():
         return Absent(
             "This needs the utility without any client and that of all clients, which were not both trained."

@@ -93,7 +93,7 @@ def _certainty(values: Values, audit: Audit | Absent) -> str:
     used = f"{count(values.evaluations + values.known_before)} of {total}"
     if values.seeds > 1:
         used = f"{plural(values.evaluations, 'training')} of coalitions (groups of clients), spread over {values.seeds} seeds,"
-    said = f"The values are estimated from {used} by the method {shortened(values.method, NAME)}."
+    said = f"The values are estimated from {used.removesuffix(',')}."
     if values.guarantee == "exact":
         said = f"All {total} were used, so the values are {values.promise}."
     interval = values.interval(0.95)

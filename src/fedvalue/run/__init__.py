@@ -4,9 +4,12 @@
 """
 
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
+from fedvalue.run._claims import Claims, what_if_claimed
+from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure, read_disclosures
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
+    EVIDENCE_FILE,
     RECORD_FILE,
     REPORT_FILE,
     STORE_FILE,
@@ -28,25 +31,37 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import refuse_two_ways, usual_method, with_seeds
+from fedvalue.run._requests import (
+    grouped,
+    refuse_two_ways,
+    usual_method,
+    with_least,
+    with_own_seeds,
+    with_seeds,
+)
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
-from fedvalue.run._valuation import compare, value
+from fedvalue.run._reuse import sparing
+from fedvalue.run._valuation import compare, run_requests, value
 from fedvalue.run._words import heading
 
 __all__ = [
+    "DISCLOSURE_FILE",
     "AGREEMENT_FILE",
+    "EVIDENCE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
     "VALUES_FILE",
     "Benchmark",
+    "Claims",
     "DryRun",
     "Evaluation",
     "Job",
     "Ledger",
     "Result",
     "Score",
+    "add_disclosure",
     "as_method",
     "benchmark",
     "check_options",
@@ -55,18 +70,25 @@ __all__ = [
     "default_method",
     "find_history",
     "find_store",
+    "grouped",
     "heading",
     "keep_earlier",
     "method_request",
     "methods",
     "planned_trials",
+    "read_disclosures",
     "read_record",
     "read_values",
     "refuse_two_ways",
     "run",
+    "run_requests",
     "runnable_methods",
+    "sparing",
     "stored_trials",
     "value",
     "usual_method",
+    "what_if_claimed",
+    "with_least",
+    "with_own_seeds",
     "with_seeds",
 ]

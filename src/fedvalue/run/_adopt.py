@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fedvalue.coalitions import Trial
-from fedvalue.games import Game, Kindred, Members
+from fedvalue.games import Game, Kindred, Members, Reading
 from fedvalue.store import Store, Surveyed, register
 
 __all__ = ["adopt", "adoptable", "enter_game"]
@@ -21,8 +21,11 @@ def enter_game(store: Store, game: Game) -> None:
 
 
 def adopt(store: Store, game: Game) -> int:
-    """Stores every such outcome under this game, too; how many there were. What is there stays."""
-    taken = 0
+    """Stores every such outcome under this game, too; how many there were. What is there stays.
+
+    One that lacks the metric which counts, as it may be one of the user's own, is left where it is: it says nothing here.
+    """
+    taken, reading = 0, Reading(game)
     for other, trials in adoptable(store, game):
         assert isinstance(game, Kindred)
         for seed in sorted({seed for _, seed in trials}):
@@ -30,28 +33,30 @@ def adopt(store: Store, game: Game) -> int:
             masks = list(theirs)
             for start in range(0, len(masks), _AT_ONCE):
                 found = store.read(other, masks[start : start + _AT_ONCE], seed)
-                kept = [(theirs[mask], game.adopted(theirs[mask], found[mask])) for mask in found]
+                ours = ((theirs[mask], game.adopted(theirs[mask], found[mask])) for mask in found)
+                kept = [(mask, outcome) for mask, outcome in ours if not reading.lacks_metric(mask, outcome)]
                 store.append(game.id, kept, seed)
                 taken += len(kept)
     return taken
 
 
 def adoptable(store: Store, game: Game) -> Iterator[tuple[str, Mapping[Trial, int]]]:
-    """Games that know something of this one: which of their trials, and which coalitions of this one these are."""
+    """Games that know something of this one: which of their trials, and which coalitions of this one these are.
+
+    What is stored between two of them counts as known for the second.
+    """
     if not isinstance(game, Kindred) or not isinstance(store, Surveyed):
         return
-    known: set[Trial] | None = None
     for other, description in store.descriptions().items():
         theirs = Members.from_plain(description.get("members"))
         translate = None if theirs is None or other == game.id else game.kin(other, theirs)
         if translate is None:
             continue
-        known = store.trials(game.id) if known is None else known
+        known = store.trials(game.id)
         found: dict[Trial, int] = {}
         for mask, seed in sorted(store.trials(other)):
             own = translate(mask)
             if own is not None and (own, seed) not in known:
-                known.add((own, seed))
                 found[mask, seed] = own
         if found:
             yield other, found

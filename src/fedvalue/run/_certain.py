@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.values import Estimate
+from fedvalue.weights import Blocks
 
-__all__ = ["conditioned"]
+__all__ = ["conditioned", "interchangeable"]
 
 Array = NDArray[np.float64]
 
@@ -48,6 +49,22 @@ def conditioned(
         parts={name: keep @ part @ keep.T for name, part in estimate.parts.items()},
         linear=None if linear is None else lambda utilities: np.tensordot(keep, linear(utilities), axes=1),
     )
+
+
+def interchangeable(alike: Sequence[Sequence[int]], blocks: Blocks) -> list[tuple[int, ...]]:
+    """Clients with the same data whose values are the same also in groups: members of one group, or of none.
+
+    >>> interchangeable([(0, 1, 2, 3)], ((0, 1), (2,), (3,)))
+    [(0, 1), (2, 3)]
+    """
+    block_of = {i: block if len(block) > 1 else () for block in blocks for i in block}
+    found: list[tuple[int, ...]] = []
+    for group in alike:
+        parts: dict[tuple[int, ...], list[int]] = {}
+        for i in group:
+            parts.setdefault(block_of[i], []).append(i)
+        found += [tuple(part) for part in parts.values() if len(part) > 1]
+    return found
 
 
 def _equations(n: int, idle: Sequence[int], alike: Sequence[Sequence[int]]) -> Array:

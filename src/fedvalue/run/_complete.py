@@ -12,6 +12,7 @@ from fedvalue._files import json_ready
 from fedvalue.coalitions import Trial, full_mask, members
 from fedvalue.games import (
     Certain,
+    Disclosing,
     Examined,
     Game,
     Judged,
@@ -22,7 +23,8 @@ from fedvalue.games import (
     is_random,
 )
 from fedvalue.outcome import UTILITY
-from fedvalue.run._certain import conditioned
+from fedvalue.run._benefits import benefits_of
+from fedvalue.run._certain import conditioned, interchangeable
 from fedvalue.run._ledger import Ledger
 from fedvalue.run._parts import with_luck_of_empty, with_replicates
 from fedvalue.run._requests import Request
@@ -59,14 +61,18 @@ def complete_values(
         )  # of one seed: nothing is certain about others
     exact = game.exact_cost(ledger.took) if isinstance(game, Priced) else (None, None)
     if isinstance(game, Certain):
-        estimate = conditioned(estimate, game.idle, game.alike, sum_is_known=not asked.trials)
+        alike = game.alike if asked.blocks is None else interchangeable(game.alike, asked.blocks)
+        estimate = conditioned(estimate, game.idle, alike, sum_is_known=not asked.trials)
     if asked.trials and none is not None:  # v(N) as expected, not as it came out with the first seed
         everyone = none + float(estimate.mean.sum())
-    estimate = with_luck_of_empty(estimate, ledger.empty_variance)
+    estimate = with_luck_of_empty(estimate, ledger.empty_variance, asked.blocks)
     if game.replicates > 1:
         estimate = with_replicates(
             estimate, asked.asks, [ledger.known[replicate] for replicate in range(game.replicates)]
         )
+    benefits, notes = benefits_of(
+        estimate, asked.asks, game.replicates, ledger.known, ledger.own_rows, game.names
+    )
     estimate, test_rows = with_test_rows(estimate, asked.asks, game.replicates, ledger.told)
     return Values(
         mean=estimate.mean,
@@ -93,7 +99,7 @@ def complete_values(
         cost=Cost(trained, total - trained, *exact),
         forecast=tuple(estimate.forecast),
         known_before=estimate.known_before,
-        notes=tuple(estimate.notes),
+        notes=(*estimate.notes, *notes),
         clients=game.clients if isinstance(game, RestrictedGame) else None,
         empty=ledger.empty,
         baseline=_baseline(game, ledger),
@@ -104,6 +110,9 @@ def complete_values(
         random=is_random(game),
         chain=_chain(ledger),
         most_seeds=asked.most_seeds if asked.trials else None,
+        benefits=benefits,
+        disclosure=game.disclosure(ledger.made) if isinstance(game, Disclosing) else None,
+        groups=asked.groups,
         test_rows=test_rows or (game.test_rows if isinstance(game, Tested) else None),
     )
 

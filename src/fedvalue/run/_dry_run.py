@@ -15,7 +15,7 @@ from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.games import Game, lacking
 from fedvalue.run._adopt import adoptable
 from fedvalue.run._memory import parse_memory
-from fedvalue.run._requests import Request, admit, plan_of
+from fedvalue.run._requests import Request, admit, grouped, plan_of
 from fedvalue.store import UtilityStore
 from fedvalue.trainers import seconds_per_pass
 from fedvalue.training import Weighed, Work, work_of_all, work_of_trials
@@ -131,7 +131,7 @@ def dry_run(job: Job) -> DryRun:
     """Drives the plan with made-up utilities, then trains a small part of the data to measure the time."""
     prepared = job.prepared
     scenario, game, training = prepared.scenario, prepared.game, prepared.game.training
-    asked = job.request()
+    asked = grouped(job.request(), game.names, job.groups)
     of_method, asks = planned_trials(game, asked, job.budget, job.seed)
     everything = work_of_all(scenario, training)
     ends = {0: "the untrained model", full_mask(game.n): "all clients together"}

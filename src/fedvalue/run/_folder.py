@@ -18,6 +18,7 @@ from fedvalue.values import Values
 __all__ = [
     "AGREEMENT_FILE",
     "EARLIER",
+    "EVIDENCE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "STORE_FILE",
@@ -34,7 +35,7 @@ __all__ = [
 
 VALUES_FILE, RECORD_FILE, STORE_FILE, REPORT_FILE = "values.json", "run.json", "store.db", "report.html"
 EARLIER = "earlier"  # the folder of results that made way
-AGREEMENT_FILE = "agreement.json"
+AGREEMENT_FILE, EVIDENCE_FILE = "agreement.json", "evidence.json"
 
 _IDENTITY = (
     "game_id",
@@ -48,6 +49,7 @@ _IDENTITY = (
     "budget",
     "seeds",
     "options",
+    "groups",
     "seed",
 )
 
@@ -86,7 +88,7 @@ def take_over(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
 
 
 def keep_earlier(
-    out: Path, names: Sequence[str] = (VALUES_FILE, RECORD_FILE, REPORT_FILE, AGREEMENT_FILE)
+    out: Path, names: Sequence[str] = (VALUES_FILE, RECORD_FILE, REPORT_FILE, AGREEMENT_FILE, EVIDENCE_FILE)
 ) -> Path | None:
     """Moves the results in the folder to one in its folder `earlier`, named by when they were written: nothing is deleted.
 
@@ -158,19 +160,16 @@ def read_values(path: Path) -> Values:
             f"{missing}. `fedvalue run --out DIR` writes one, and so does `fedvalue value --json FILE`."
         )
     data = _read_json(file, "a file of values")
-    if (
-        isinstance(data, dict)
-        and str(data.get("format")).startswith("fedvalue.values/")
-        and CHECKSUM not in data
-    ):
+    try:
+        values = Values.from_dict(data)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+    if CHECKSUM not in data:
         raise InputError(
             f"{file} has no checksum, so nobody can tell whether it is as fedvalue wrote it. Run the same command again; "
             "with its store, nothing is trained again. In Python, `values.save(path)` writes one."
         )
-    try:
-        return Values.from_dict(data)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from error
+    return values
 
 
 def read_record(path: Path) -> dict[str, Any] | None:

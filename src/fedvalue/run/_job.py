@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
@@ -18,12 +18,22 @@ from fedvalue.estimators import ESTIMATORS
 from fedvalue.games import EmptyLike
 from fedvalue.learners.metrics import MetricLike
 from fedvalue.run._agreed import agreement_of, refuse_other_job
+from fedvalue.run._disclosures import add_disclosure
 from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run, take_over
 from fedvalue.run._methods import MethodLike, as_method, check_types
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
 from fedvalue.run._options import JobOptions
 from fedvalue.run._prepare import Prepared, plain, prepare, record_of
-from fedvalue.run._requests import Request, admit, plan_of, request, with_seeds
+from fedvalue.run._requests import (
+    Request,
+    admit,
+    grouped,
+    plan_of,
+    request,
+    with_least,
+    with_own_seeds,
+    with_seeds,
+)
 from fedvalue.run._valuation import run_requests
 from fedvalue.scenarios import Scenario
 from fedvalue.store import UtilityStore, fingerprint
@@ -43,11 +53,14 @@ class Job:
     """What `fedvalue run` does, as an object. None: what suits the scenario, or the usual.
 
     `scenario` is a name with `clients`, `partition`, `samples`, `data_dir`, `label` and `scenario_options`, or a
-    Scenario of your own; by default "files" where a folder is given, otherwise "digits". `model` is a name,
+    Scenario of your own; by default "files" where a folder is given, otherwise "digits". `test="by-client"` tests on rows
+    of the clients' own, and values say what the data of each does for the others (`Values.benefits`). `model` is a name,
     package.module:factory, a function that makes an `nn.Module`, or a learner; `model_options` are those of a named one.
     `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
     `seeds` is how many seeds its trainings are spread over (None: as many as suit the budget; 1: the values of that seed);
-    with `replicates` every coalition is trained so often instead, as the published methods have it.
+    with `replicates` every coalition is trained so often instead, as the published methods have it. `min_coalition=2`
+    trains nobody alone, and `own_seeds` every coalition with a seed of its own (docs/privacy.md).
+    `groups`, a dict from names to lists of clients, are parties that join as one: values are then Owen values.
     `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that lack it are made
     again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
     such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20, or more where
@@ -69,6 +82,7 @@ class Job:
     scenario_options: Mapping[str, Any] = field(default_factory=dict)
     data_dir: str | PathLike[str] | None = None
     label: str | None = None
+    test: str | None = None
     model: str | Learner | Callable[..., Any] | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
@@ -79,6 +93,8 @@ class Job:
     momentum: float | None = None
     algorithm: str | None = None
     mu: float | None = None
+    weights: str | None = None
+    max_share: float | None = None
     metric: MetricLike | None = None
     retrain: bool = False
     replicates: int = 1
@@ -86,7 +102,10 @@ class Job:
     method: MethodLike = "surrogate"
     budget: int | None = None
     seeds: int | None = None
+    own_seeds: bool = False
+    min_coalition: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] | None = None
     seed: int = 0
     device: str = "auto"
     memory: int | str | None = None
@@ -119,7 +138,7 @@ class Job:
     def prepared(self) -> Prepared:
         """Reads the data and makes the game; whatever is wrong with the options is noticed here."""
         prepared = prepare(self)
-        asked = self.request()
+        asked = grouped(self.request(), prepared.game.names, self.groups)
         admit(prepared.game, [asked], self.budget, self.seed)
         if asked.method.view is None:
             plan = plan_of(prepared.game.n, asked, self.seed)
@@ -137,7 +156,14 @@ class Job:
 
     def request(self) -> Request:
         """The method with its options, not yet begun."""
-        return request(self.method, with_seeds(self.method, self.options, self.seeds))
+        return request(self.method, self.all_options)
+
+    @property
+    def all_options(self) -> Mapping[str, Any]:
+        """The options of the method, with those that the job has a name for."""
+        options = with_seeds(self.method, self.options, self.seeds)
+        options = with_least(self.method, options, self.min_coalition)
+        return with_own_seeds(self.method, options, self.own_seeds)
 
     @property
     def one_seed(self) -> bool:
@@ -204,12 +230,13 @@ class Job:
             refuse_other_job(self.agreed, self)
         if self.out is not None:
             enter(Path(self.out), self.record(), path, self.overwrite)
-        observer = Observer(on_stage, meter.watched(on_outcome), on_values)
+        observer = Observer(on_stage, meter.watched(on_outcome))
+        told = Observer(on_values=on_values)
         with self._ending() as resources:
             store = None if path is None else resources.enter_context(UtilityStore(path))
             (values,) = run_requests(
                 prepared.game,
-                [self.request()],
+                [grouped(self.request(), prepared.game.names, self.groups)],
                 self.budget,
                 self.seed,
                 store,
@@ -220,9 +247,13 @@ class Job:
             )
         if self.agreed is not None:
             values = replace(values, agreement=self.agreed.hash)
+        values = values.as_written()
+        if told.on_values is not None:
+            told.on_values(values)
         result = Result(self, values, meter.outcomes, frozenset(meter.fresh))
         if self.out is not None:
             take_over(Path(self.out), self.record(), path)
+            add_disclosure(Path(self.out), values.disclosure, values.game_id)
             result.write_values(self.out)
             if report:
                 result.report(Path(self.out) / REPORT_FILE)
@@ -254,7 +285,12 @@ class Job:
             else None,
             "budget": self.budget,
             "seeds": 1 if self.one_seed else self.seeds,
-            "options": {name: plain(value) for name, value in self.options.items()},
+            "options": {
+                name: plain(value)
+                for name, value in self.all_options.items()
+                if name != "seeds" or name in self.options
+            },
+            "groups": None if self.groups is None else {name: list(of) for name, of in self.groups.items()},
             "seed": self.seed,
         }
 

@@ -31,6 +31,7 @@ from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.per_row import PerRow
 from fedvalue.run._adopt import enter_game
 from fedvalue.run._observers import Evaluation, Observers
+from fedvalue.run._own_rows import OwnRows
 from fedvalue.run._shift import Shift
 from fedvalue.store import Chained, Claiming, Head, Store
 from fedvalue.yardsticks import Empty
@@ -60,6 +61,7 @@ class Ledger:
         self.took: dict[int, float] = {}
         self.check_seconds = 0.0  # that it took to see whether the game is still the same
         self.reading = Reading(game)
+        self.own_rows = OwnRows(game)  # what coalitions are worth to single clients
         self.empty: Empty | None = None  # how v(∅) was fixed, once it is known
         # A table is its own memory; a copy of it as a dict would be a hundred times as large.
         in_memory = (
@@ -210,6 +212,11 @@ class Ledger:
     def trained_trials(self, trials: Collection[Trial]) -> int:
         """How many of these trainings were made in this run."""
         return sum(mask in self.fresh[seed] for mask, seed in trials)
+
+    @property
+    def made(self) -> list[Trial]:
+        """The trainings of this run."""
+        return [(mask, seed) for seed, masks in self.fresh.items() for mask in masks]
 
     def trained(self, asked: Collection[int]) -> int:
         """How many evaluations of these coalitions were made in this run; a table is looked up each time."""
@@ -371,6 +378,7 @@ class Ledger:
         told = self.reading.rows_of_utility(mask, outcome)
         if told is not None:
             self.told[mask, seed] = told
+        self.own_rows.remember(trial, outcome, self.is_empty(mask))
         self.took[mask] = self.took.get(mask, 0.0) + outcome.seconds
 
     def _was_read(self, trial: Trial) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
@@ -24,6 +24,7 @@ class JobOptions(TypedDict, total=False):
     scenario_options: Mapping[str, Any]
     data_dir: str | PathLike[str] | None
     label: str | None
+    test: str | None
     model: str | Learner | Callable[..., Any] | None
     model_options: Mapping[str, Any]
     rounds: int | None
@@ -34,6 +35,8 @@ class JobOptions(TypedDict, total=False):
     momentum: float | None
     algorithm: str | None
     mu: float | None
+    weights: str | None
+    max_share: float | None
     metric: MetricLike | None
     retrain: bool
     empty: EmptyLike
@@ -41,7 +44,10 @@ class JobOptions(TypedDict, total=False):
     method: MethodLike
     budget: int | None
     seeds: int | None
+    own_seeds: bool
+    min_coalition: int
     options: Mapping[str, Any]
+    groups: Mapping[str, Sequence[str]] | None
     seed: int
     device: str
     memory: int | str | None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.values import Estimate
+from fedvalue.weights import Blocks
 
 __all__ = ["with_luck_of_empty", "with_part", "with_replicates"]
 
@@ -49,12 +50,18 @@ def with_replicates(
     return replace(found, dof=freedom if estimate.dof is None else np.minimum(estimate.dof, freedom))
 
 
-def with_luck_of_empty(estimate: Estimate, variance: float) -> Estimate:
-    """The estimate with the error of a v(∅) that is a mean over seeds: an nth of it is in every value."""
+def with_luck_of_empty(estimate: Estimate, variance: float, blocks: Blocks | None = None) -> Estimate:
+    """The estimate with the error of a v(∅) that is a mean over seeds: an nth of it is in every value.
+
+    In groups it is shared by the groups first, then by the members of each.
+    """
     if not variance or "training" not in estimate.parts or estimate.covariance is None:
         return estimate
     n = len(estimate.mean)
-    more = np.full((n, n), variance / n**2)
+    share = np.full(n, 1 / n)
+    for block in blocks or ():
+        share[list(block)] = 1 / (len(blocks or ()) * len(block))
+    more = variance * np.outer(share, share)
     covariance = estimate.covariance + more
     return replace(
         estimate,

@@ -15,7 +15,7 @@ from fedvalue.games import FederatedGame
 from fedvalue.learners import make_learner
 from fedvalue.run._memory import parse_memory
 from fedvalue.run._requests import refuse_two_ways
-from fedvalue.scenarios import SCENARIOS, Scenario, load_scenario, where
+from fedvalue.scenarios import SCENARIOS, Scenario, by_client, is_by_client, load_scenario, where
 from fedvalue.trainers import Located, choose_device
 from fedvalue.training import Ruled, usual_training
 
@@ -25,7 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["Prepared", "plain", "prepare", "record_of"]
 
 _FORMAT = "fedvalue.run/1"
-_RULES = ("rounds", "epochs", "batch", "rate", "optimizer", "momentum", "algorithm", "mu")
+_RULES = (
+    "rounds",
+    "epochs",
+    "batch",
+    "rate",
+    "optimizer",
+    "momentum",
+    "algorithm",
+    "mu",
+    "weights",
+    "max_share",
+)
 _BACKENDS = ("local", "ray")
 _OF_RAY = ("address", "workers", "cpus_per_task", "gpus_per_task")
 _OF_BOTH = ("checkpoint",)
@@ -68,7 +79,8 @@ def prepare(job: Job) -> Prepared:
                 f"{', '.join(named)} cannot be combined with a Scenario object, which defines its own clients. Leave "
                 f"{'it' if len(named) == 1 else 'them'} out, or give the name of a scenario."
             )
-        scenario, source, partition, usual = chosen, chosen.name, "its own", "mlp"
+        scenario = by_client(chosen) if is_by_client(job.test) else chosen
+        source, partition, usual = chosen.name, "its own", "mlp"
     else:
         source, entry = chosen, SCENARIOS.get(chosen)
         partition = job.partition or (entry.usual_partition if entry else "")
@@ -77,6 +89,7 @@ def prepare(job: Job) -> Prepared:
             clients=job.clients,
             partition=partition or None,
             samples=job.samples,
+            test=job.test,
             seed=job.seed,
             data_dir=job.data_dir,
             **_scenario_options(job),
@@ -124,6 +137,7 @@ def record_of(job: Job) -> dict[str, Any]:
                     "samples": job.samples,
                     "options": {key: plain(value) for key, value in _scenario_options(job).items()},
                     "data_dir": None if job.data_dir is None else str(job.data_dir),
+                    **({} if job.test is None else {"tested": job.test}),
                     "fingerprint": prepared.scenario.fingerprint,
                     "rows": [len(data) for data in prepared.scenario.clients],
                     "test": {

@@ -12,7 +12,7 @@ from fedvalue._checks import whole
 from fedvalue.coalitions import Trial
 from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
-from fedvalue.games import Game, Reseeded, Traceable
+from fedvalue.games import Certain, Game, Reseeded, Traceable
 from fedvalue.run._methods import (
     LARGEST_EXACT,
     MethodLike,
@@ -21,17 +21,23 @@ from fedvalue.run._methods import (
     default_budget,
     default_method,
 )
+from fedvalue.weights import Blocks, blocks_of
 
 __all__ = [
     "Request",
     "admit",
     "checked_budget",
+    "grouped",
     "plan_of",
     "refuse_two_ways",
     "request",
     "usual_method",
+    "with_least",
+    "with_own_seeds",
     "with_seeds",
 ]
+
+_LEAST, _OWN_SEEDS = "min_coalition", "own_seeds"  # options of methods
 
 
 @dataclass
@@ -47,8 +53,16 @@ class Request:
     trials: set[Trial] = field(default_factory=set)
     asks: list[Sequence[int] | Sequence[Trial]] = field(default_factory=list)  # as the plan yielded them
     most_seeds: int | None = 1
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    blocks: Blocks | None = None
     seconds: float = 0.0
     idle: int = 0
+
+    @property
+    def least(self) -> int:
+        """How many clients a coalition must have to be trained; ∅ is none."""
+        least = self.options.get(_LEAST, 1)
+        return least if isinstance(least, int) else 1  # which the method refuses
 
     @property
     def exact_of_one_seed(self) -> bool:
@@ -71,11 +85,26 @@ def request(method: MethodLike, options: Mapping[str, Any]) -> Request:
 def usual_method(game: Game, budget: int | None, seeds: int | None = None) -> str:
     """The method when nothing is said of it, whatever is said of the number of seeds."""
     there_are = game.seeds if isinstance(game, Reseeded) else 1
-    if seeds is not None and (
-        seeds > 1 or there_are is None
-    ):  # of exact values of one seed, others show the luck
+    if seeds is not None and (seeds > 1 or there_are is None):  # others show the luck of one seed
         return "surrogate"
     return default_method(game.n, budget, 1 if seeds == 1 else there_are)
+
+
+def grouped(
+    asked: Request, names: Sequence[str], groups: Mapping[str, Sequence[str | int]] | None
+) -> Request:
+    """The request for values in groups of clients, given by name or number; as it is where nobody shares a group."""
+    asked.blocks = blocks_of(names, groups)
+    if asked.blocks is None or groups is None:
+        return asked
+    if not asked.method.uses_groups:
+        able = ", ".join(name for name, method in ESTIMATORS.items() if method.uses_groups)
+        raise MethodError(f"{asked.method.name} cannot value clients in groups. Methods that can: {able}.")
+    asked.groups = {
+        group: tuple(name if isinstance(name, str) else names[name] for name in clients)
+        for group, clients in groups.items()
+    }
+    return asked
 
 
 def with_seeds(method: MethodLike, options: Mapping[str, Any], seeds: int | None) -> Mapping[str, Any]:
@@ -93,6 +122,54 @@ def with_seeds(method: MethodLike, options: Mapping[str, Any], seeds: int | None
             "several: surrogate."
         )
     return options
+
+
+def with_least(method: MethodLike, options: Mapping[str, Any], least: int) -> Mapping[str, Any]:
+    """The options of a method that trains no coalition of fewer clients than `least`; 1: any."""
+    count, found = whole(_LEAST, least, 1), as_method(method)
+    if count == 1:
+        return options
+    if _LEAST in options:
+        raise MethodError(f"{_LEAST} was given twice. Leave it out of the options of the method.")
+    if _LEAST not in found.options:
+        why = (
+            "looks at the updates of single clients"
+            if found.view
+            else "needs small coalitions, or does not avoid them"
+        )
+        raise MethodError(
+            f"{found.name} {why}. With {_LEAST}={count} choose surrogate or surrogate-adaptive, which extrapolate what "
+            "clients do there and say how far that may be off."
+        )
+    return {**options, _LEAST: count}
+
+
+def with_own_seeds(method: MethodLike, options: Mapping[str, Any], own_seeds: bool) -> Mapping[str, Any]:
+    """The options of a method that trains every coalition with a seed of its own, if that is wanted."""
+    if not own_seeds:
+        return options
+    found = as_method(method)
+    if _OWN_SEEDS not in found.options:
+        raise MethodError(
+            f"{found.name} trains several coalitions with the same seed. With {_OWN_SEEDS} choose surrogate."
+        )
+    return {**options, _OWN_SEEDS: True}
+
+
+def _refuse_disguised(game: Game, asked: Request) -> None:
+    """Coalitions that have enough members, of which too few have data of their own."""
+    if asked.least == 1 or not isinstance(game, Certain):
+        return
+    same = [game.names[group[0]] for group in game.alike]
+    who = [
+        *(f"{game.names[i]} has no data" for i in game.idle),
+        *(f"another client has the data of {s}" for s in same),
+    ]
+    if who:
+        raise MethodError(
+            f"{_LEAST}={asked.least} counts the members of coalitions, but {' and '.join(who[:3])}: a coalition with such a member "
+            "would be trained on the data of fewer clients. Leave such clients out."
+        )
 
 
 def refuse_two_ways(replicates: object, seeds: object) -> None:
@@ -121,9 +198,9 @@ def admit(
         )
     for asked in requests:
         asked.most_seeds = _seeds(game, asked, one_seed)
-        in_company = (
-            alone is None and asked.method.guarantee == "exact"
-        )  # the reference, whatever others may spend
+        _refuse_disguised(game, asked)
+        # Among others, exact values are the reference, whatever the others may spend.
+        in_company = alone is None and asked.method.guarantee == "exact"
         _set_budget(asked, game.n, None if in_company else budget)
         if asked.method.view and not isinstance(game, Traceable):
             raise MethodError(
@@ -138,9 +215,10 @@ def plan_of(n: int, asked: Request, seed: int) -> Plan:
     rng = np.random.default_rng(seed)
     method = ESTIMATORS["exact"] if asked.exact else asked.method
     assert method.plan is not None
+    given: dict[str, Any] = {} if asked.blocks is None else {"groups": asked.blocks}
     if asked.exact:
-        return method.plan(n, asked.budget, rng)
-    given: dict[str, Any] = {"known": asked.known} if asked.known else {}
+        return method.plan(n, asked.budget, rng, **given)
+    given |= {"known": asked.known} if asked.known else {}
     if method.uses_seeds:
         given["most_seeds"] = asked.most_seeds
     try:
@@ -189,7 +267,8 @@ def _set_budget(asked: Request, n: int, budget: int | None) -> None:
         raise BudgetError(
             f"{method.name} needs a budget of at least {needs} coalitions for {n} clients. Got {asked.budget}."
         )
-    asked.exact = not method.fixed and not several and asked.budget >= 1 << n
+    restricted = asked.least > 1 or asked.options.get(_OWN_SEEDS, False)
+    asked.exact = not method.fixed and not several and not restricted and asked.budget >= 1 << n
 
 
 def _seeds(game: Game, asked: Request, one_seed: bool) -> int | None:

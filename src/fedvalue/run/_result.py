@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,12 +15,15 @@ from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
 from fedvalue.run._adopt import enter_game
+from fedvalue.run._claims import Claims, what_if_claimed
+from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure
 from fedvalue.run._folder import AGREEMENT_FILE, REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.training import work_of_trials
 from fedvalue.values import Cost, Values
+from fedvalue.what_if import WhatIf, copies_by, what_if
 
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
@@ -88,9 +91,25 @@ class Result:
         currency: str = "",
         *,
         anyway: bool = False,
+        copies: str = "each",
     ) -> Payout:
-        """Shares a pot out by the values, by a written policy, to the cent; see `fedvalue.payout`."""
-        return payout(self.values, pot, rule, min_share, step, currency, anyway=anyway)
+        """Shares a pot out by the values, by a written policy, to the cent; see `fedvalue.payout`.
+
+        `copies` says whether clients that the audit finds interchangeable are paid "each", or "share" one part.
+        """
+        once = copies_by(copies, self.values, self.history)
+        return payout(self.values, pot, rule, min_share, step, currency, anyway=anyway, copies=once)
+
+    def what_if(self) -> WhatIf:
+        """What clients would be worth as two copies, in two parts, or merged with another; see `fedvalue.what_if`."""
+        history = self.history()
+        return what_if(self.values, history.utilities, seeds=history.seeds)
+
+    def what_if_claimed(
+        self, rows: Sequence[float] = (0.1, 10.0, 50.0), scales: Sequence[float] = (10.0,)
+    ) -> Claims:
+        """What clients would gain by claiming so many times their rows; see `fedvalue.what_if_claimed`."""
+        return what_if_claimed(self.job.prepared.game, rows, scales)
 
     def report(
         self,
@@ -105,24 +124,23 @@ class Result:
         period: str | None = None,
         date: str | datetime.date | None = None,
         operator: str | None = None,
+        statements: str | PathLike[str] | None = None,
     ) -> Path:
         """Writes the report, one file that works offline; Markdown where the name ends in .md.
 
-        Its head says what the job has as `consortium`, `period`, `date` and `operator`, or what is given here.
+        Its head says what the job has as `consortium`, `period`, `date` and `operator`, or what is given here. In the folder
+        `statements` every client gets a page of its own, without the amounts of others.
         """
-        from fedvalue.report import Cover, Terms, render
+        from fedvalue.report import FORMATS, Cover, Terms, facts_of, kind_of, write_statements
 
-        content = render(
-            self.values,
-            self.history(),
-            self.job.record(),
-            Terms(None if pot is None else str(pot), currency, rule, anyway),
-            format or Path(path).suffix,
-            self.job.budget,
-            Cover.of(consortium, period, date, operator),
-        )
+        kind = kind_of(format or Path(path).suffix)
+        terms = Terms(None if pot is None else str(pot), currency, rule, anyway)
+        cover = Cover.of(consortium, period, date, operator)
+        facts = facts_of(self.values, self.history(), self.job.record(), terms, self.job.budget, cover)
         with write_file(Path(path)) as file:
-            file.write(content)
+            file.write(FORMATS[kind](facts).encode())
+        if statements is not None:
+            write_statements(facts, Path(statements), kind)
         return Path(path)
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
@@ -133,6 +151,8 @@ class Result:
         if self.job.store_path is None:
             self._keep(store)
         take_over(out, self.job.record(), store)
+        if not (out / DISCLOSURE_FILE).exists():  # a result that is saved again let nothing more leave
+            add_disclosure(out, self.values.disclosure, self.values.game_id)
         self.write_values(out)
         self.report(out / REPORT_FILE)
         return out

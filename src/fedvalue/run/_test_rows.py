@@ -19,7 +19,7 @@ from fedvalue.per_row import PerRow
 from fedvalue.run._parts import with_part
 from fedvalue.values import Estimate
 
-__all__ = ["with_test_rows"]
+__all__ = ["Asked", "of_test_rows", "trainings_of", "with_test_rows"]
 
 Array = NDArray[np.float64]
 Linear = Callable[[Array], Array]
@@ -40,7 +40,7 @@ def with_test_rows(
     """
     if estimate.linear is None or not any(row.varies or row.kind == "error" for row in told.values()):
         return estimate, None
-    asked = list(_trainings(asks, replicates))
+    asked = list(trainings_of(asks, replicates))
     distinct = dict.fromkeys(trial for trainings in asked for trial in trainings)
     silent = [trial for trial in distinct if trial not in told]
     kinds = {
@@ -62,7 +62,18 @@ def with_test_rows(
     return with_part(estimate, "test", part), rows or None
 
 
-def _trainings(
+def of_test_rows(linear: Linear, asked: Asked, told: Mapping[Trial, PerRow]) -> Array | None:
+    """The covariance of values over samples of test rows, from what rows said of each training; None if not known."""
+    distinct = {trial for trainings in asked for trial in trainings}
+    if not distinct <= told.keys() or any(told[trial].kind == "error" for trial in distinct):
+        return None
+    lengths = {told[trial].length for trial in distinct if told[trial].varies}
+    if len(lengths) != 1 or min(lengths) < _FEWEST:
+        return None
+    return _by_rows(linear, asked, told, lengths.pop())
+
+
+def trainings_of(
     asks: Sequence[Sequence[int] | Sequence[Trial]], replicates: int
 ) -> Iterator[tuple[Trial, ...]]:
     """What was asked for, in order: one training, or the coalition's replicates, whose mean was answered."""

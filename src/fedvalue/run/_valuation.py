@@ -6,7 +6,7 @@ Several plans advance side by side and share every evaluation.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from operator import index
 from os import PathLike
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._checks import checked_call, expect, whole
-from fedvalue.coalitions import Trial, full_mask
+from fedvalue.coalitions import Trial, full_mask, members
 from fedvalue.errors import BudgetError, FedvalueError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan
 from fedvalue.games import (
@@ -36,6 +36,7 @@ from fedvalue.run._requests import (
     Request,
     admit,
     checked_budget,
+    grouped,
     plan_of,
     request,
     usual_method,
@@ -66,6 +67,7 @@ def value(
     store: StoreLike = None,
     progress: bool = False,
     *,
+    groups: Mapping[str, Sequence[str | int]] | None = None,
     on_stage: OnStage | None = None,
     on_outcome: OnOutcome | None = None,
     on_values: OnValues | None = None,
@@ -77,7 +79,8 @@ def value(
     coalitions, is sent their utilities and returns an `Estimate`. `budget` counts distinct coalitions or, where trainings
     are spread over several seeds (`surrogate`, of games that can be trained again; `seeds=1`: over one), trainings. With a
     `store` (a path, or a `Store`), every evaluation is kept as it finishes and none is ever repeated; `surrogate`
-    also learns from whatever else the store knows of the game. `options` are those of the method.
+    also learns from whatever else the store knows of the game. `options` are those of the method. `groups`, a dict from
+    names to lists of clients, are parties that join as one: values are then Owen values.
 
     `progress` draws a bar. `on_outcome` is called with an `Evaluation` for every coalition that becomes known,
     `on_stage` with a text between them, `on_values` with the result.
@@ -92,7 +95,7 @@ def value(
     if seeds is not None:
         seeds = whole("The option 'seeds'", seeds, 1, error=MethodError)
     chosen = usual_method(the_game, budget, seeds) if method is None else method
-    asked = request(chosen, with_seeds(chosen, options, seeds))
+    asked = grouped(request(chosen, with_seeds(chosen, options, seeds)), the_game.names, groups)
     # Any method values the first row of a table, if told so; exact values of a training are those of one seed anyway.
     first_row = seeds == 1 and isinstance(the_game, Reseeded) and the_game.seeds is not None
     observer = Observer(on_stage, on_outcome, on_values)
@@ -257,23 +260,23 @@ def _step(
 def _asked(n: int, asked: Request, ask: Any) -> Ask:
     """What a plan asked for: coalitions, or trials where the method may use seeds."""
     if not (isinstance(ask, Sequence) and len(ask) and isinstance(ask[0], tuple)):
-        return _coalitions(n, asked.method, ask)
+        return _coalitions(n, asked.method, ask, asked.least)
     most = asked.most_seeds
     if not asked.method.uses_seeds or any(not isinstance(t, tuple) or len(t) != 2 for t in ask):
         raise MethodError(
             f"{asked.method.name} must yield lists of coalitions as bitmasks (bit i set: client i takes part). Pairs of a "
             "coalition and a seed are for methods with uses_seeds=True (fv.Method)."
         )
-    masks = _coalitions(n, asked.method, [mask for mask, _ in ask])
+    masks = _coalitions(n, asked.method, [mask for mask, _ in ask], asked.least)
     trials = Trials((mask, whole("A seed", seed, 0)) for mask, (_, seed) in zip(masks, ask, strict=True))
     if most is not None and any(seed >= most for _, seed in trials):
         raise MethodError(f"{asked.method.name} asked for a seed beyond the {most} that the game has.")
     return trials
 
 
-def _coalitions(n: int, method: Method, ask: Any) -> Sequence[int]:
+def _coalitions(n: int, method: Method, ask: Any, least: int) -> Sequence[int]:
     """What a plan asked for, as bitmasks; all coalitions may come as a range, which is not looked through."""
-    if isinstance(ask, range) and ask == range(1 << n):
+    if isinstance(ask, range) and ask == range(1 << n) and least == 1:
         return ask
     try:
         masks = [] if isinstance(ask, str | bytes) else [index(mask) for mask in ask]
@@ -283,6 +286,11 @@ def _coalitions(n: int, method: Method, ask: Any) -> Sequence[int]:
         raise MethodError(
             f"{method.name} must yield lists of coalitions as bitmasks (bit i set: client i takes part). "
             f"Got {str(ask)[:80]!r}."
+        )
+    small = next((mask for mask in masks if 0 < mask.bit_count() < least), None)
+    if small is not None:
+        raise MethodError(
+            f"{method.name} asked for the coalition {members(small)}, and no coalition of fewer than {least} clients may be trained."
         )
     if masks and not (min(masks) >= 0 and max(masks) <= full_mask(n)):
         wrong = next(mask for mask in masks if not 0 <= mask <= full_mask(n))

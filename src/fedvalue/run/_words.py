@@ -23,7 +23,7 @@ def heading(prepared: Prepared) -> list[str]:
     repeats = f", {game.replicates} replicates" if game.replicates > 1 else ""
     return [
         f"{scenario.name}, partition {prepared.partition}: {scenario.n} clients, {count(rows)} rows to train on, "
-        f"{count(len(scenario.test))} to test on.",
+        f"{count(len(scenario.test))} to test on{', held out by the clients' if scenario.test_owners else ''}.",
         *([] if scenario.report is None else scenario.report.lines()),
         f"{prepared.model}, {_rules(prepared.model, game.learner, game.training)}, seed {game.training.seed}{repeats}, on "
         f"{prepared.where}.",
@@ -39,13 +39,15 @@ def _rules(model: str, learner: Learner, rules: Training) -> str:
     if isinstance(learner, Ruled):
         own = ", ".join(f"{name} {value}" for name, value in learner.identity().items() if name != "model")
         return f"{rounds}, {own}"
+    weights = "" if rules.weights == "rows" else f", {rules.weights} weights"
+    weights += f" (at most {rules.max_share:.0%} of all)" if rules.max_share else ""
     if rules.algorithm == "fedsgd":
-        return f"fedsgd with {rounds}, rate {rules.rate:g}"
+        return f"fedsgd with {rounds}, rate {rules.rate:g}{weights}"
     extra = f", momentum {rules.momentum:g}" if rules.momentum else ""
     extra += f", mu {rules.mu:g}" if rules.mu else ""
     return (
         f"{rules.algorithm} with {rounds} × {rules.epochs} epochs, batch {rules.batch}, {rules.optimizer}, "
-        f"rate {rules.rate:g}{extra}"
+        f"rate {rules.rate:g}{extra}{weights}"
     )
 
 
@@ -63,6 +65,7 @@ def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | N
         )
     lines += values.advice()
     lines += _stands_out(scenario, values)
+    lines += [] if values.benefits is None else values.benefits.statements()
     lines += _cost_lines(values, work)
     lines += guarantee_lines(values, budget)
     if values.noise is not None and values.seeds == 1:

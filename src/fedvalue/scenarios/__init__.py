@@ -13,13 +13,16 @@ from fedvalue.scenarios._build import Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown, whole
 from fedvalue.scenarios._fetch import FETCHERS, fetch
 from fedvalue.scenarios._fixed import preprocessing_of
+from fedvalue.scenarios._held_out import BY_CLIENT, by_client, is_by_client
 from fedvalue.scenarios._partition import PARTITIONS
 from fedvalue.scenarios._report import ColumnReport, DataReport, PartyReport
 from fedvalue.scenarios._scale import Scale
 from fedvalue.scenarios._sources import folders, located
 from fedvalue.scenarios.files import check_folder
+from fedvalue.scenarios.overlap import Overlap, Sketch, compare_rows, read_sketch, sketch
 
 __all__ = [
+    "BY_CLIENT",
     "CLASSIFICATION",
     "FETCHERS",
     "REGRESSION",
@@ -27,15 +30,22 @@ __all__ = [
     "ColumnReport",
     "DataReport",
     "Dataset",
+    "Overlap",
     "PartyReport",
     "Scale",
     "Scenario",
     "ScenarioEntry",
+    "Sketch",
+    "by_client",
     "check_folder",
+    "compare_rows",
     "fetch",
     "folders",
+    "is_by_client",
     "load_scenario",
     "preprocessing_of",
+    "read_sketch",
+    "sketch",
     "where",
 ]
 
@@ -89,6 +99,7 @@ def load_scenario(
     samples: int | None = None,
     test_size: int | None = None,
     test_parts: int = 0,
+    test: str | None = None,
     seed: int = 0,
     data_dir: str | PathLike[str] | None = None,
     **options: Any,
@@ -96,7 +107,9 @@ def load_scenario(
     """A scenario by its name; everything random in it follows from the seed.
 
     `samples` is the average number of rows per client (default: all there are), `test_size` the number
-    of test rows, `test_parts` cuts the test set into that many named parts. `clients` and `partition` are
+    of test rows, `test_parts` cuts the test set into that many named parts. With `test="by-client"` the test set consists
+    of rows of the clients' own, a fifth of each, as a part with the client's name (see `by_client`); a folder of `files`
+    then has no test.csv, or a test-NAME.csv for each client. `clients` and `partition` are
     by default those of the scenario (10 clients; for `files`, one per file). Options are those of the
     scenario and of the partition.
 
@@ -116,6 +129,7 @@ def load_scenario(
         test_size=None if test_size is None else whole("test_size", test_size, 1),
         test_parts=whole("test_parts", test_parts, 0),
         data_dir=data_dir,
+        by_client=is_by_client(test),
     )
     return assemble(entry, ask, partition or entry.partition, options)
 

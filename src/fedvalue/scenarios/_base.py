@@ -150,6 +150,17 @@ class Scenario:
         """Whether anybody's rows were changed in place since the fingerprint was taken."""
         return any(data.changed for data in (*self.clients, self.test))
 
+    @property
+    def test_owners(self) -> Mapping[str, int]:
+        """The client of every test part, where the test set consists of rows of the clients' own; else nothing.
+
+        That is so if every part has the name of a client, and every test row is in one of them.
+        """
+        parts = self.test_parts
+        own = set(parts) <= set(self.names) and sum(map(len, parts.values())) == len(self.test)
+        covered = len(np.unique(np.concatenate([*parts.values()]))) if own and parts else 0
+        return {name: self.names.index(name) for name in parts} if covered == len(self.test) else {}
+
     def summary(self) -> list[dict[str, Any]]:
         """Per client: name, samples, and the label histogram or the mean and spread of the targets."""
         return [

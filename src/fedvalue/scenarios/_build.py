@@ -15,6 +15,7 @@ from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._base import CLASSIFICATION, Dataset, Scenario
 from fedvalue.scenarios._changes import Party, Setting, riders
 from fedvalue.scenarios._checks import stream, unknown, whole
+from fedvalue.scenarios._held_out import BY_CLIENT, Tested, hold_out, without_own_rows
 from fedvalue.scenarios._partition import PARTITIONS, Partition, Rows, parse, same, shares, subset
 from fedvalue.scenarios._report import DataReport
 from fedvalue.scenarios._scale import Scale
@@ -32,6 +33,7 @@ class Ask:
     test_size: int | None = None
     test_parts: int = 0
     data_dir: str | PathLike[str] | None = None
+    by_client: bool = False  # tested on rows of the clients' own
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,9 @@ Whatever is learnt from data (means, categories, words) is learnt from those tra
 class Pool:
     """A data set before it is shared out. `natural` gives its own clients (writers, files, …).
 
-    `shared_name` is its name where it is shared out otherwise and `name` would promise too much. The last two are
-    those of the scenario.
+    `shared_name` is its name where it is shared out otherwise and `name` would promise too much. With
+    `tests_of_clients`, `test_groups` are the names of the clients whose own rows these are. The last two are those of
+    the scenario.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Pool:
     classes: int
     natural: Callable[[], Parts] | None = None
     test_groups: NDArray[Any] | None = None
+    tests_of_clients: bool = False
     shared_name: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
     target_scale: Scale | None = None
@@ -118,16 +122,25 @@ def assemble(entry: ScenarioEntry, ask: Ask, spec: str, options: Mapping[str, An
         for name, x, rows in zip(parts.names, pieces, parts.rows, strict=True)
     ]
     parties = _changed(parties, changes, pool.classes, ask.seed, chosen)
+    names = [party.name for party in parties]
+    if ask.by_client and not len(test_rows):
+        tested = hold_out(names, [party.data for party in parties])
+    else:
+        test = Dataset(test_x, pool.test_labels[test_rows])
+        tested = Tested([party.data for party in parties], test, _test_parts(pool, ask, test_rows))
+    details = _details(entry, ask, spec, options, pool, parties)
+    if ask.by_client:
+        details |= {"test": BY_CLIENT, "warnings": without_own_rows(names, tested.parts)}
     return Scenario(
         name=(share_out and pool.shared_name) or pool.name,
-        clients=tuple(party.data for party in parties),
-        names=tuple(party.name for party in parties),
-        test=Dataset(test_x, pool.test_labels[test_rows]),
+        clients=tuple(tested.clients),
+        names=tuple(names),
+        test=tested.test,
         task=CLASSIFICATION if pool.classes else "regression",
         classes=pool.classes,
         vocabulary=vocabulary,
-        test_parts=_test_parts(pool, ask, test_rows),
-        details=_details(entry, ask, spec, options, pool, parties),
+        test_parts=tested.parts,
+        details=details,
         target_scale=pool.target_scale,
         report=pool.report,
         training=entry.training,
@@ -237,6 +250,12 @@ def _changed(
 
 
 def _test_rows(pool: Pool, ask: Ask) -> Rows:
+    if ask.by_client and (ask.test_size is not None or ask.test_parts):
+        raise ScenarioError(
+            f"test={BY_CLIENT!r} tests on rows of the clients, so that test_size and test_parts do not apply. Leave them out."
+        )
+    if ask.by_client and not pool.tests_of_clients:
+        return np.arange(0)
     available = len(pool.test_labels)
     if ask.test_size is not None and ask.test_size > available:
         raise ScenarioError(f"test_size={ask.test_size} test rows were asked for. There are {available}.")

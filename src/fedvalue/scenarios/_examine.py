@@ -66,12 +66,13 @@ def examine(
     drop: Sequence[str],
     choices: Choices,
     exact: bool,
+    by_client: bool = False,
     fixed: Preprocessing | None = None,
 ) -> Examined:
     """Reads all files of a folder and decides what they mean, as far as that is not `fixed`."""
     refused = _Refused()
     report = DataReport(str(folder), label or "")
-    files = refused.attempt(listed, folder)
+    files = refused.attempt(listed, folder, by_client)
     if files is None:
         return Examined(replace(report, refused=tuple(refused)))
     paths = [*files.clients, *files.tests]
@@ -95,7 +96,7 @@ def examine(
         parties=tuple(_party(table, files, choices) for table in tables),
         done=_ignored(files),
     )
-    if not _enough(tables, clients, folder, refused):
+    if not _enough(tables, clients, folder, refused, needs_test=bool(files.tests) or not by_client):
         return Examined(replace(report, refused=tuple(refused)))
     names = refused.attempt(_features, tables, label, drop, choices)
     if names is None or label is None:
@@ -196,9 +197,10 @@ def _ignored(files: Folder) -> tuple[str, ...]:
     return (f"left aside, being no tables: {names}{more}",)
 
 
-def _enough(tables: Sequence[Table], clients: int, folder: Path, refused: _Refused) -> bool:
+def _enough(tables: Sequence[Table], clients: int, folder: Path, refused: _Refused, needs_test: bool) -> bool:
     """Whether there are rows to look at on both sides; a file that could not be read explains why not."""
     trains, tests = (any(map(len, side)) for side in (tables[:clients], tables[clients:]))
+    tests = tests or not needs_test
     if not refused and not trains:
         refused.append(f"No client file in {folder} has any rows. At least one must have some.")
     elif not refused and not tests:

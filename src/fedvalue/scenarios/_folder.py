@@ -2,6 +2,7 @@
 
     test.csv                       the test set (any case, any format that is read)
     test-north.csv test-south.csv  instead of it: two parts or more, each also measured by itself
+                                   (tested by client: none of these, or test-NAME.csv for clients)
     anything-else.csv              a client
 
 A name that comes close to these rules without following them is refused: a client taken for test data, or test data
@@ -42,8 +43,8 @@ class Folder:
     ignored: list[str]
 
 
-def listed(path: Path) -> Folder:
-    """The files of a folder by what they are."""
+def listed(path: Path, by_client: bool = False) -> Folder:
+    """The files of a folder by what they are; `by_client`: tests are of single clients, or are drawn from their rows."""
     if not path.is_dir():
         raise ScenarioError(f"There is no folder {path}.")
     try:
@@ -59,7 +60,9 @@ def listed(path: Path) -> Folder:
     clients = [entry for entry in found if entry not in tests and entry not in parts]
     for client in clients:
         _refuse_near_misses(client)
-    if parts and (tests or len(parts) == 1):
+    if by_client:
+        _refuse_other_tests(clients, tests, parts)
+    elif parts and (tests or len(parts) == 1):
         raise ScenarioError(
             f"{parts[0]}: a client, or a part of the test set? "
             + (f"There is also {tests[0].name}. " if tests else "It is the only one of its kind. ")
@@ -70,9 +73,21 @@ def listed(path: Path) -> Folder:
             f"{path} has no client files. Expected one file per client ({', '.join(SUFFIXES)}) "
             "and a test set, test.csv for example."
         )
-    if not (tests or parts):
+    if not (tests or parts or by_client):
         raise ScenarioError(f"{path} has no test set. Put one beside the clients, test.csv for example.")
     return Folder(path, clients, tests or parts, ignored)
+
+
+def _refuse_other_tests(clients: list[Path], tests: list[Path], parts: list[Path]) -> None:
+    """Test files that are not those of single clients, where each client is tested on rows of its own."""
+    names = [stem(client) for client in clients]
+    other = [entry for entry in (*tests, *parts) if stem(entry)[len("test-") :] not in names]
+    if other:
+        raise ScenarioError(
+            f"{other[0]}: tested by client, every client has test rows of its own: in test-NAME{other[0].suffix}, NAME being "
+            "that of its file, or drawn from its rows where there is no test file at all. Rename the file or move it "
+            "elsewhere, or measure all clients on one test set (no test='by-client')."
+        )
 
 
 def _is_data(entry: Path) -> bool:

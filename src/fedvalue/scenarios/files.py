@@ -2,7 +2,8 @@
 
     hospitals/
       aachen.csv  bonn.csv  cologne.csv      one file per client; the name of the file is its name
-      test.csv                               the test set; or several test-….csv, each a part measured by itself
+      test.csv                               the test set; or several test-….csv, each a part measured by itself;
+                                             or, tested by client, none
 
 Tables (CSV with a header, Parquet) must have the same columns; `label` names the one to predict. NPZ files
 hold the arrays `x` (rows first; images too) and `y`. A file without rows is a client without data.
@@ -27,6 +28,7 @@ from fedvalue.scenarios._checks import flag, unknown
 from fedvalue.scenarios._columns import Column
 from fedvalue.scenarios._examine import Examined, examine
 from fedvalue.scenarios._fixed import FixedColumn, Preprocessing
+from fedvalue.scenarios._held_out import is_by_client
 from fedvalue.scenarios._partition import Rows
 from fedvalue.scenarios._report import DataReport
 from fedvalue.scenarios._scale import Scale, common_scale
@@ -76,6 +78,7 @@ def build(
         _listed(drop),
         _choices(keep, decimal, dates, missing),
         _exact(labels),
+        ask.by_client,
         fixed,
     )
     refused = found.report.refused
@@ -87,7 +90,9 @@ def build(
         raise ScenarioError(
             f"{where} has {clients} client files. Got clients={ask.clients}. Leave the number out."
         )
-    return _pool(found, fixed.standardise if fixed else flag("standardise", standardise), fixed)
+    return _pool(
+        found, fixed.standardise if fixed else flag("standardise", standardise), ask.by_client, fixed
+    )
 
 
 def _agreed(what: str, given: str | None, fixed: str) -> str:
@@ -110,15 +115,18 @@ def check_folder(
     missing: Any = (),
     labels: str = "same",
     standardise: bool = True,
+    test: str | None = None,
 ) -> DataReport:
     """What fedvalue makes of a folder: rows, columns, what was done, what is suspicious, what is refused.
 
-    Options are those of the scenario `files`. Whatever is wrong with the data is in the report; nothing is raised
-    but for impossible options.
+    Options are those of the scenario `files`, and `test` that of `load_scenario`. Whatever is wrong with the data is in
+    the report; nothing is raised but for impossible options.
     """
     flag("standardise", standardise)  # changes nothing that is reported
     choices = _choices(keep, decimal, dates, missing)
-    return examine(Path(folder).expanduser(), label, task, _listed(drop), choices, _exact(labels)).report
+    return examine(
+        Path(folder).expanduser(), label, task, _listed(drop), choices, _exact(labels), is_by_client(test)
+    ).report
 
 
 def _choices(keep: Any, decimal: str | None, dates: str | None, missing: Any) -> Choices:
@@ -143,11 +151,12 @@ def _listed(given: Any) -> list[str]:
     return [str(part) for part in (given if isinstance(given, (list, tuple, set, frozenset)) else [given])]
 
 
-def _pool(found: Examined, standardise: bool, fixed: Preprocessing | None) -> Pool:
+def _pool(found: Examined, standardise: bool, by_client: bool, fixed: Preprocessing | None) -> Pool:
     clients, files = len(found.clients), [*found.clients, *found.tests]
     owner = np.repeat(np.arange(len(files)), [len(part) for part in found.labels.y])
     first = int(np.sum(owner < clients))  # training rows come first
     y = np.concatenate(found.labels.y)
+    groups = [stem(path)[len("test-") :] if by_client else stem(path) for path in files]
     columns = [(column, np.concatenate(column.values)) for column in found.columns]
     learnt: dict[str, Any] = {}  # complete once the rows are encoded
 
@@ -179,9 +188,10 @@ def _pool(found: Examined, standardise: bool, fixed: Preprocessing | None) -> Po
         natural=lambda: Parts(
             [np.flatnonzero(owner == i) for i in range(clients)], [stem(path) for path in found.clients]
         ),
-        test_groups=np.asarray([stem(files[i]) for i in owner[first:]], dtype=np.str_)
-        if len(found.tests) > 1
+        test_groups=np.asarray([groups[i] for i in owner[first:]], dtype=np.str_)
+        if len(found.tests) > 1 or by_client
         else None,
+        tests_of_clients=by_client and bool(found.tests),
         details={
             "sources": {path.name: sha256(path.read_bytes()) for path in files},
             **({"class_names": list(found.labels.names)} if found.labels.names else {}),

@@ -10,6 +10,7 @@ from typing import Any
 from fedvalue.errors import InputError, StoreError
 from fedvalue.outcome import empty_rule, of_model
 from fedvalue.store._sqlite import UtilityStore
+from fedvalue.store._until import StoreUntil
 from fedvalue.values import Values
 
 __all__ = ["History", "read_history"]
@@ -51,7 +52,7 @@ class History:
         return found
 
 
-def read_history(store: UtilityStore, values: Values) -> History:
+def read_history(store: UtilityStore | StoreUntil, values: Values) -> History:
     """All trainings of the game of these values that have the metric which they count.
 
     Coalitions that were stored in the same moment stand in an order that depends on nothing else than themselves.

@@ -10,6 +10,7 @@ from typing import Any, cast
 from fedvalue._checks import did_you_mean
 from fedvalue.errors import InputError
 from fedvalue.trainers._base import (
+    Apart,
     Claim,
     ClaimTrials,
     Closing,
@@ -29,6 +30,7 @@ from fedvalue.trainers._speed import seconds_per_pass
 
 __all__ = [
     "TRAINERS",
+    "Apart",
     "Claim",
     "ClaimTrials",
     "Closing",

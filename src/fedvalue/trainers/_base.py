@@ -10,8 +10,10 @@ from fedvalue.coalitions import Trial, by_seed
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
 from fedvalue.training import Learner, Trace, Training
+from fedvalue.values import Disclosed
 
 __all__ = [
+    "Apart",
     "Claim",
     "ClaimTrials",
     "Closing",
@@ -88,6 +90,13 @@ class Closing(Protocol):
     """A trainer that has started something which must be ended."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Apart(Protocol):
+    """A trainer whose clients are at different places: it counts what came from each."""
+
+    def sent(self, names: Sequence[str], algorithm: str) -> list[Disclosed]: ...
 
 
 @runtime_checkable

@@ -29,6 +29,7 @@ from fedvalue.training import (
     Trace,
     Training,
     canonical_trials,
+    counted_rows,
     first_passes,
     first_round,
     later_rounds,
@@ -165,6 +166,7 @@ class LocalTrainer:
             later = training.rounds - 1 if _steps_together(session) else 0
             pace.began(first_passes(scenario, training, [client for client, _ in rows]), seconds, later)
         stands_for = {same: trial for trial, all_same in asked.items() for same in all_same}
+        counted = counted_rows(scenario, training)
         for planned in waves(list(work), session.rows, work, pace.share):
             left: dict[Trial, list[Trial]] = {}
             for claimed in claim([same for trial in planned for same in asked[trial]]):
@@ -172,7 +174,9 @@ class LocalTrainer:
             wave = [trial for trial in planned if trial in left]
             if not wave:  # another process is at all of them
                 continue
-            models = later_rounds(session, scenario, training.rounds, wave, first, rows, seeds, self.stage)
+            models = later_rounds(
+                session, scenario, training.rounds, wave, first, rows, seeds, self.stage, counted=counted
+            )
             outcomes = list(_outcomes(session, measured(session, models, wave), left, began, failed))
             pace.took(sum(work[trial] for trial in wave), time.perf_counter() - began - seconds)
             yield from outcomes
@@ -184,7 +188,9 @@ class LocalTrainer:
         self._warm_up(scenario, learner, training)
         began = time.perf_counter()
         session = self._opened(scenario, learner, training).session
-        clients, starts, local_models, end = recorded_rounds(session, scenario, training.rounds)
+        clients, starts, local_models, end = recorded_rounds(
+            session, scenario, training.rounds, counted_rows(scenario, training)
+        )
         seconds = time.perf_counter() - began
         of_rounds = tuple(starts), tuple(local_models)
         return Trace(cast(AveragingSession, session), clients, *of_rounds, end, seconds)

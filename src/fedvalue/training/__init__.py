@@ -12,6 +12,7 @@ from fedvalue.training._cost import (
     work_of_all,
     work_of_trials,
 )
+from fedvalue.training._counted import claims_apart, counted, counted_rows
 from fedvalue.training._fedavg import (
     Begun,
     canonical_masks,
@@ -76,6 +77,9 @@ __all__ = [
     "Work",
     "canonical_masks",
     "canonical_trials",
+    "claims_apart",
+    "counted",
+    "counted_rows",
     "continued_rounds",
     "data_weights",
     "first_passes",

@@ -59,9 +59,11 @@ def same_data(scenario: Scenario) -> list[list[int]]:
     return list(alike.values())
 
 
-def data_weights(scenario: Scenario, coalitions: Sequence[tuple[int, ...]]) -> list[float]:
-    """w_i^S = |D_i| / Σ_{j∈S} |D_j| for every client of every coalition, in that order."""
-    sizes = [len(data) for data in scenario.clients]
+def data_weights(
+    scenario: Scenario, coalitions: Sequence[tuple[int, ...]], counted: Sequence[float] | None = None
+) -> list[float]:
+    """w_i^S = |D_i| / Σ_{j∈S} |D_j| for every client of every coalition, in that order; or by the rows that are `counted`."""
+    sizes = [len(data) for data in scenario.clients] if counted is None else counted
     totals = [sum(sizes[i] for i in clients) for clients in coalitions]
     return [sizes[i] / total for clients, total in zip(coalitions, totals, strict=True) for i in clients]
 
@@ -89,17 +91,19 @@ def later_rounds(
     seeds: Mapping[int, int | None] = _ONE_SEED,
     stage: Callable[[str], None] = lambda text: None,
     after: Callable[[int, Stack], None] = lambda t, models: None,
+    counted: Sequence[float] | None = None,
 ) -> Stack:
     """The final models of the wave's trials, whose round-1 local models are the given rows of `first`.
 
-    `stage` is told which round begins, and `after` the models when it has ended.
+    `stage` is told which round begins, and `after` the models when it has ended. `counted` are the rows of clients as they
+    count by the rules (see `counted_rows`); None: as they are.
     """
     coalitions = [members(mask) for mask, _ in wave]
     begun = [(i, number) for clients, (_, number) in zip(coalitions, wave, strict=True) for i in clients]
     trial_of_row = [c for c, clients in enumerate(coalitions) for _ in clients]
     local = session.take(first, [rows[start] for start in begun])
-    models = session.average(local, trial_of_row, data_weights(scenario, coalitions))
-    return continued_rounds(session, scenario, rounds, wave, models, 1, seeds, stage, after)
+    models = session.average(local, trial_of_row, data_weights(scenario, coalitions, counted))
+    return continued_rounds(session, scenario, rounds, wave, models, 1, seeds, stage, after, counted)
 
 
 def continued_rounds(
@@ -112,13 +116,14 @@ def continued_rounds(
     seeds: Mapping[int, int | None] = _ONE_SEED,
     stage: Callable[[str], None] = lambda text: None,
     after: Callable[[int, Stack], None] = lambda t, models: None,
+    counted: Sequence[float] | None = None,
 ) -> Stack:
     """The final models of the wave's trials, whose models after so many rounds are the given ones, a row for each."""
     coalitions = [members(mask) for mask, _ in wave]
     owners = [i for clients in coalitions for i in clients]
     of_rows = [seeds[number] for clients, (_, number) in zip(coalitions, wave, strict=True) for _ in clients]
     trial_of_row = [c for c, clients in enumerate(coalitions) for _ in clients]
-    weights = data_weights(scenario, coalitions)
+    weights = data_weights(scenario, coalitions, counted)
     for t in range(done + 1, rounds + 1):
         stage(f"round {t}/{rounds}")
         local = _local(session, session.take(models, trial_of_row), owners, of_rows, t)
@@ -143,13 +148,13 @@ def _local(
 
 
 def recorded_rounds(
-    session: Session, scenario: Scenario, rounds: int
+    session: Session, scenario: Scenario, rounds: int, counted: Sequence[float] | None = None
 ) -> tuple[tuple[int, ...], list[Stack], list[Stack], Stack]:
     """The run of all clients that have data: who they are, the model before and their models after every
     round, and the model at the end.
     """
     clients = tuple(i for i, data in enumerate(scenario.clients) if len(data))
-    weights = data_weights(scenario, [clients])
+    weights = data_weights(scenario, [clients], counted)
     model, starts, local_models = session.initial(), [], []
     for t in range(1, rounds + 1):
         trained = session.local(session.take(model, [0] * len(clients)), clients, t)

@@ -14,7 +14,11 @@ from fedvalue.errors import InputError
 
 __all__ = ["Training"]
 
-_CHOICES = {"algorithm": ("fedavg", "fedprox", "fedsgd"), "optimizer": ("adam", "sgd")}
+_CHOICES = {
+    "algorithm": ("fedavg", "fedprox", "fedsgd"),
+    "optimizer": ("adam", "sgd"),
+    "weights": ("rows", "equal", "clipped"),
+}
 _NUMBER = (int, float, np.integer, np.floating)
 
 
@@ -26,6 +30,9 @@ class Training:
     `fedavg`: `rounds` × `epochs` of minibatches at each client, models averaged by data size (McMahan et
     al. 2017). `fedprox` adds μ/2·‖θ − θ_global‖² to the local loss (Li et al. 2020) and needs `mu`. `fedsgd` makes one
     full-batch step of plain SGD per round.
+
+    `weights` says what counts of a client when models are averaged: the `rows` that it claims, `equal` for all who have
+    data, or its rows `clipped` so that of all clients together none has more than `max_share`.
 
     >>> Training(rounds=2).identity()["rounds"]
     2
@@ -40,6 +47,8 @@ class Training:
     algorithm: str = "fedavg"
     mu: float = 0.0
     seed: int = 0
+    weights: str = "rows"
+    max_share: float = 0.0
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -52,12 +61,21 @@ class Training:
             object.__setattr__(self, name, whole(name, int(number) if is_float else number, least))
         if self.seed >= 1 << 63:
             raise InputError(f"seed must be a whole number below 2^63. Got {self.seed}.")
-        for name in ("rate", "momentum", "mu"):
+        for name in ("rate", "momentum", "mu", "max_share"):
             object.__setattr__(self, name, _finite(name, getattr(self, name)))
         if self.rate <= 0 or self.mu < 0 or not 0 <= self.momentum < 1:
             raise InputError(
                 "rate must be positive, mu at least 0 and momentum in [0, 1). "
                 f"Got {self.rate}, {self.mu}, {self.momentum}."
+            )
+        if self.weights == "clipped" and not 0 < self.max_share < 1:
+            raise InputError(
+                "Clipped weights need max_share, the most that one client may have of all weight, between 0 and 1, such "
+                f"as 0.4. Got {self.max_share:g}."
+            )
+        if self.max_share and self.weights != "clipped":
+            raise InputError(
+                f"max_share belongs to clipped weights. Got {self.max_share:g} with {self.weights}."
             )
         if self.mu and self.algorithm != "fedprox":
             raise InputError(f"mu belongs to fedprox. Got mu={self.mu} with {self.algorithm}.")
@@ -80,6 +98,10 @@ class Training:
                 del rules[unused]
         if not self.mu:
             del rules["mu"]
+        if self.weights == "rows":
+            del rules["weights"]
+        if not self.max_share:
+            del rules["max_share"]
         return rules
 
     def allow_only(self, names: Sequence[str], what: str, hint: str) -> None:

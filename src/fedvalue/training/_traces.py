@@ -78,6 +78,7 @@ class TraceGames:
         rounds: int,
         utility: Callable[[Outcome], float],
         keep: Callable[[int, Outcome], None] | None = None,
+        counted: Sequence[float] | None = None,
     ) -> None:
         self.record = record
         self.scenario = scenario
@@ -87,7 +88,8 @@ class TraceGames:
         self.n = scenario.n
         self.seconds = 0.0
         self.spared = 0.0
-        self._sizes = np.array([len(data) for data in scenario.clients], dtype=np.float64)
+        sizes = [len(data) for data in scenario.clients] if counted is None else counted
+        self._sizes = np.array(sizes, dtype=np.float64)
         self._known: dict[int, dict[int, _Evaluated]] = {}
 
     @cached_property

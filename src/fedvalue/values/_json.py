@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedvalue._files import CHECKSUM, is_sealed
 from fedvalue.errors import InputError
+from fedvalue.values._benefits import Benefits
 from fedvalue.values._covariance import correlations_of, covariance_of, deviations
+from fedvalue.values._disclosure import Disclosure
 from fedvalue.values._parts import Chain, Cost
 from fedvalue.yardsticks import Baseline, Empty
 
@@ -32,6 +34,8 @@ _KINDS: dict[str, Any] = {
     "noise": (*_NUMBER, NoneType), "cost": (Mapping, NoneType), "forecast": list, "notes": list,
     "clients": (list, NoneType), "absent": Mapping, "empty": (Mapping, NoneType), "baseline": (Mapping, NoneType),
     "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType), "most_seeds": (int, NoneType),
+    "benefits": (Mapping, NoneType), "disclosure": (Mapping, NoneType),
+    "groups": Mapping,
     "chain": (Mapping, NoneType), "agreement": str,
 }  # fmt: skip
 
@@ -72,6 +76,7 @@ def to_dict(values: Values) -> dict[str, Any]:
     plain |= {"random": True} if values.random else {}
     plain |= {} if values.test_rows is None else {"test_rows": values.test_rows}
     plain |= {} if values.most_seeds is None else {"most_seeds": values.most_seeds}
+    plain |= {"groups": {name: list(of) for name, of in values.groups.items()}} if values.groups else {}
     plain |= {} if values.chain is None else {"chain": asdict(values.chain)}
     plain |= {"agreement": values.agreement} if values.agreement else {}
     if values.parts:
@@ -80,6 +85,8 @@ def to_dict(values: Values) -> dict[str, Any]:
             for name, part in values.parts.items()
         }
     plain |= {} if values.empty is None else {"empty": asdict(values.empty)}
+    plain |= {} if values.disclosure is None else {"disclosure": values.disclosure.to_dict()}
+    plain |= {} if values.benefits is None else {"benefits": values.benefits.to_dict()}
     if values.baseline is not None:
         plain |= {"baseline": asdict(values.baseline), "learned": values.learned}
     return plain | ({} if values.covariance is None else {"correlation": correlations_of(values.covariance)})
@@ -129,7 +136,13 @@ def _typed(data: Mapping[str, Any]) -> dict[str, Any]:
     if data.get("replicates", 1) < 1 or data.get("known_before", 0) < 0:
         raise ValueError("replicates must be at least 1 and known_before at least 0")
     typed: dict[str, Any] = {} if data.get("cost") is None else {"cost": Cost(**data["cost"])}
-    for name, kind in (("empty", Empty), ("baseline", Baseline), ("chain", Chain)):
+    for name, kind in (
+        ("empty", Empty),
+        ("baseline", Baseline),
+        ("benefits", Benefits),
+        ("disclosure", Disclosure),
+        ("chain", Chain),
+    ):
         typed |= {} if data.get(name) is None else {name: kind.from_dict(data[name])}
     if data.get("parts") is not None:
         typed["parts"] = {

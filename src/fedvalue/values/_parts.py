@@ -24,7 +24,9 @@ class Estimate:
 
     `linear` gives the values for other utilities of the same trainings, all else being equal: from an array whose first
     axis has what the plan asked for, in that order, to one whose first axis has the clients. Through it a run learns
-    how far another sample of test rows would move the values.
+    how far another sample of test rows would move the values. `spread` says how the errors of such other values compare:
+    from an array of what the plan asked for (first axis) in several games (second) to a square matrix to which the
+    covariances of the errors of those games' values are proportional, `covariance` being that of the game itself.
 
     `unit` is what the values are in, where that is not the utility of the game. `forecast[k - 1]` is by which
     fraction k more evaluations would narrow the widest interval. `known_before` counts utilities that the method
@@ -43,6 +45,7 @@ class Estimate:
     notes: Sequence[str] = ()
     parts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     linear: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    spread: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
 
 @dataclass(frozen=True)

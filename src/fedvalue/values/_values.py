@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,21 +14,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedvalue._checks import as_array, as_path, between, checked_init, expect, whole
-from fedvalue._files import sealed, write_json
+from fedvalue._files import json_ready, sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
+from fedvalue.values._benefits import Benefits
 from fedvalue.values._covariance import deviations
+from fedvalue.values._disclosure import Disclosure
+from fedvalue.values._groups import of_groups
 from fedvalue.values._json import to_dict, values_from
 from fedvalue.values._parts import Chain, Cost
 from fedvalue.values._shown import frame, table, text
+from fedvalue.weights import blocks_of
 from fedvalue.yardsticks import Baseline, Empty
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.table import Table
 
-__all__ = ["PARTS", "Values"]
+__all__ = ["PARTS", "Values", "benefits_in"]
 
 PARTS = ("coalitions", "training", "test")
 """What an error of values comes from: coalitions that were not trained, the luck of training, the sample of test rows."""
@@ -53,9 +58,12 @@ class Values:
     halve the intervals. `random` says that another seed would give other utilities, and `test_rows` how many there are.
     `most_seeds` is how many seeds the game has, a table its rows; None where it can be trained with any number.
 
+    Where clients joined as `groups`, values are Owen values, and `of_groups` has what each group is worth as a whole.
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
 
+    Where the test rows are the clients' own, `benefits` has the values on the rows of each by itself.
+    `disclosure` is what left each client of a federation.
     `chain` says which rows of the store they rest on, and `agreement` is the hash of the agreement that the run was
     made under, if there was one.
 
@@ -99,6 +107,9 @@ class Values:
     random: bool = False
     test_rows: int | None = None
     most_seeds: int | None = None
+    benefits: Benefits | None = None
+    disclosure: Disclosure | None = None
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     chain: Chain | None = None
     agreement: str = ""
 
@@ -106,6 +117,10 @@ class Values:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
         names = tuple(str(name) for name in self.names)
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "groups", {str(name): tuple(of) for name, of in self.groups.items()})
+        strangers = [client for of in self.groups.values() for client in of if client not in names]
+        if strangers:
+            raise InputError(f"A group of values names a client that they are not of: {strangers[0]!r}.")
         object.__setattr__(self, "stored_as", self.stored_as or self.metric)
         object.__setattr__(self, "unit", self.unit or self.metric)
         for name in ("mean", "stderr", "dof"):
@@ -145,6 +160,20 @@ class Values:
     def sign(self) -> int:
         """-1 where less of the metric is better: its negative is the utility."""
         return 1 if self.higher_is_better else -1
+
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Who joined as one, by number: groups and clients on their own."""
+        return blocks_of(self.names, self.groups) or tuple((i,) for i in range(self.n))
+
+    def of_groups(self) -> Values:
+        """What every group is worth as a whole, beside the clients that are on their own: Shapley values of these parties.
+
+        >>> v = Values([1.0, 2.0, 4.0], "abc", "exact", 8, groups={"Holding": ["a", "c"]})
+        >>> v.of_groups().names, v.of_groups().mean.tolist()
+        (('Holding', 'b'), [5.0, 2.0])
+        """
+        return of_groups(self)
 
     @property
     def other_unit(self) -> str:
@@ -326,6 +355,10 @@ class Values:
         """
         return to_dict(self)
 
+    def as_written(self) -> Values:
+        """The values as a file of them is read: what follows from them is then the same for whoever has the file."""
+        return Values.from_dict(json.loads(json.dumps(json_ready(self.to_dict()))))
+
     def save(self, path: str | PathLike[str]) -> Path:
         """Writes the values to a file that the commands read, with a checksum."""
         file = as_path("The path of values", path)
@@ -356,6 +389,18 @@ class Values:
     def table(self, level: float = 0.95) -> Table:
         """A rich table: client, value, ±, share and a bar."""
         return table(self, level)
+
+
+def benefits_in(values: Values) -> Benefits:
+    """Values on the test rows of each client by itself; refused where there are none."""
+    if values.benefits is None:
+        reason = next((note for note in values.notes if "does for the others is not known" in note), "")
+        raise InputError(
+            reason
+            or "These values were measured on one test set for all clients. Who benefits shows in a run that tests by "
+            "client: fedvalue run --test by-client, or test='by-client' in Python."
+        )
+    return values.benefits
 
 
 def _square(matrix: ArrayLike, n: int, what: str) -> NDArray[np.float64]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fedvalue_paper.claims.page import page
-from fedvalue_paper.claims.registry import judge, read_claims
-from fedvalue_paper.claims.results import read_results
+from fedvalue_paper.claims.page import page_of
 from fedvalue_paper.files import write_whole
 
 
@@ -21,8 +19,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if not chosen.results.is_dir():
         parser.error(f"--results must be a folder with results. Got {chosen.results}, which is none.")
-    results = read_results(chosen.results)
-    write_whole(chosen.out, page([judge(claim, results) for claim in read_claims()]))
+    write_whole(chosen.out, page_of(chosen.results))
 
 
 if __name__ == "__main__":

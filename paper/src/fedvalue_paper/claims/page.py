@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from fedvalue_paper.claims.checks import VERDICTS, rule_of
-from fedvalue_paper.claims.registry import Judged
+from fedvalue_paper.claims.registry import Judged, judge, read_claims
+from fedvalue_paper.claims.results import read_results
+from fedvalue_paper.manifest import is_older
 
-__all__ = ["page"]
+__all__ = ["page", "page_of"]
 
 _ABOUT = """\
 # Every claim of the paper
@@ -16,18 +19,26 @@ Each quantitative or comparative statement of *Efficient Data Valuation Approxim
 Approach* (Wei, Tong, Zhou, He, Xu) with the line of its LaTeX source, a verdict and the figure behind it. Verdicts are
 computed from the [results](results) by the rule that the last table states; those of definitions, proofs and citations are
 *reasoned*, with the argument. Means are over games and runs; ± is a standard error over games, where there are several.
-Times are those of trainings one after the other (`paper_seconds`), as the paper measures them.
+Times are those of trainings one after the other (`paper_seconds`), as the paper measures them. Results of *older settings*
+were made before the experiments had the settings of today, and without CC-Shapley as published ([which](README.md#two-kinds-of-results)).
 
 Made by `python -m fedvalue_paper.claims --results paper/results --out paper/CLAIMS.md`."""
 
 
-def page(judged: Sequence[Judged]) -> str:
-    """Counts of verdicts, a table for each section, and the rules."""
+def page_of(folder: Path) -> str:
+    """The page of the results in a folder."""
+    results = read_results(folder)
+    older = {name for name in results if is_older(folder / name)}
+    return page([judge(claim, results) for claim in read_claims()], older)
+
+
+def page(judged: Sequence[Judged], older: Collection[str]) -> str:
+    """Counts of verdicts, a table for each section, and the rules. `older` results are marked."""
     sections = list(dict.fromkeys(one.claim.section for one in judged))
     parts = [_ABOUT, _counts(judged)]
     for section in sections:
         parts.append(f"## {section}")
-        parts.append(_table([one for one in judged if one.claim.section == section]))
+        parts.append(_table([one for one in judged if one.claim.section == section], older))
     checks = dict.fromkeys(one.claim.check for one in judged if one.claim.check)
     rules = [[f"`{name}`", rule_of(name)] for name in checks]
     parts += ["## Rules", _markdown(["check", "rule"], rules)]
@@ -44,11 +55,14 @@ def _counts(judged: Sequence[Judged]) -> str:
     return _markdown(["verdict", "computed", "reasoned", "all"], rows)
 
 
-def _table(judged: Sequence[Judged]) -> str:
+def _table(judged: Sequence[Judged], older: Collection[str]) -> str:
     rows = []
     for one in judged:
         claim = one.claim
-        how = f"[{one.folder}](results/{one.folder}/table.md), `{claim.check}`" if one.folder else "–"
+        settings = ", *older settings*" if one.folder in older else ""
+        how = (
+            f"[{one.folder}](results/{one.folder}/table.md){settings}, `{claim.check}`" if one.folder else "–"
+        )
         how = how if claim.check else "reasoned" + (f", `{claim.test}`" if claim.test else "")
         said = f"{claim.says} (“{_words(claim.quote)}”)"
         rows.append([claim.id, str(claim.line), said, f"**{one.outcome.verdict}**", one.outcome.figure, how])

@@ -54,14 +54,18 @@ def read_claims() -> list[Claim]:
 
 
 def judge(claim: Claim, results: Results) -> Judged:
-    """The outcome of a claim's check on the results, or of its argument."""
+    """The outcome of a claim's check on the results of the largest scale that have what it needs, or of its argument."""
     if not claim.check:
         return Judged(claim, Outcome(claim.verdict, claim.argument))
-    for scale in _SCALES:
-        folder = f"{claim.experiment}-{scale}"
-        if folder in results:
-            return Judged(claim, CHECKS[claim.check](results[folder], claim.given), folder)
-    return Judged(claim, Outcome(NOT_TESTABLE, f"there are no results of {claim.experiment}"))
+    folders = [f"{claim.experiment}-{scale}" for scale in _SCALES]
+    judged = [
+        Judged(claim, CHECKS[claim.check](results[folder], claim.given), folder)
+        for folder in folders
+        if folder in results
+    ]
+    missing = Judged(claim, Outcome(NOT_TESTABLE, f"there are no results of {claim.experiment}"))
+    testable = (one for one in judged if one.outcome.verdict != NOT_TESTABLE)
+    return next(testable, judged[0] if judged else missing)
 
 
 def _claim(entry: Mapping[str, Any], groups: Mapping[str, list[str]]) -> Claim:

@@ -37,7 +37,7 @@ def short(number: float) -> str:
     >>> short(0.04567), short(123456.0), short(62.2)
     ('0.0457', '123,456', '62.2')
     """
-    if number and not 1e-4 <= abs(number) < 1e7:
+    if number and not 1e-4 <= abs(number) < 1e6:
         return f"{number:.2e}"
     if abs(number) >= 100:
         return f"{number:,.0f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fedvalue.cli.data import check, fetch, ls, show
+from fedvalue.cli.data import check, fetch, ls, overlap, show
 
 __all__ = ["app"]
 
@@ -13,3 +13,5 @@ app.command("check")(check.check)
 app.command("ls")(ls.ls)
 app.command("fetch")(fetch.fetch)
 app.command("show")(show.show)
+app.command("sketch")(overlap.sketch)
+app.command("overlap")(overlap.overlap)

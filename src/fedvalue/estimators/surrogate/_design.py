@@ -63,10 +63,13 @@ class _Chosen:
                 self.taken.add(mask)
 
 
-def fixed_plan(n: int, budget: int, rng: np.random.Generator, triples: bool = False) -> list[int]:
+def fixed_plan(
+    n: int, budget: int, rng: np.random.Generator, triples: bool = False, least: int = 1
+) -> list[int]:
     """`budget` distinct coalitions for n clients, the most useful first.
 
-    With `triples`, the ladder of small sizes has a second one instead of N without each client.
+    With `triples`, the ladder of small sizes has a second one instead of N without each client. No coalition but ∅ has
+    fewer than `least` clients: in place of everyone alone there are as many of that size, everyone in as many of them.
 
     >>> plan = fixed_plan(4, 10, np.random.default_rng(0))
     >>> len(set(plan)), plan[:2], sorted(plan[2:6])
@@ -74,23 +77,26 @@ def fixed_plan(n: int, budget: int, rng: np.random.Generator, triples: bool = Fa
     """
     chosen = _Chosen(min(budget, 1 << n))
     chosen.add([0, full_mask(n)])
-    chosen.add(1 << int(i) for i in rng.permutation(n))
+    if least == 1:
+        chosen.add(1 << int(i) for i in rng.permutation(n))
+    elif least < n:
+        chosen.add(balanced_layer(n, least, n, rng))
     half = n // 2
-    if n > 3:
+    if n > 3 and half >= least:
         single = n >= _SINGLE_FROM and n <= chosen.left <= 1.5 * n
         count = chosen.left if single else min(n, (chosen.left + 1) // 2)
         splits = _orthogonal_splits(n, half, count, rng, chosen.taken)
         chosen.add(_evenly(splits[::2], n) if single else splits)
     if n > 2:
-        for size, count in _ladder(n, half, chosen.left, triples).items():
+        for size, count in _ladder(n, half, chosen.left, triples, least).items():
             chosen.add(_layer(n, size, count, rng, chosen.taken))
-    for size in range(max(2, round(math.sqrt(half))) + 1, half + 1):
+    for size in range(max(2, round(math.sqrt(half)), least - 1) + 1, half + 1):
         wanted = min(2 * n, (chosen.left + 1) // 2)
         chosen.add(_orthogonal_splits(n, size, wanted, rng, chosen.taken))
     if chosen.left:  # more than all that: as many of every size as there are
         taken = Counter(mask.bit_count() for mask in chosen.taken)
-        room = [math.comb(n, size) - taken[size] for size in range(1, n)]
-        for size, count in enumerate(allocate(chosen.left, np.ones(n - 1), room), 1):
+        room = [math.comb(n, size) - taken[size] if size >= least else 0 for size in range(1, n)]
+        for size, count in enumerate(allocate(min(chosen.left, sum(room)), np.ones(n - 1), room), 1):
             chosen.add(random_layer(n, size, count, rng, chosen.taken))
     return chosen.masks
 
@@ -147,12 +153,13 @@ def _spread_out(
     return splits, contrasts.astype(float)
 
 
-def _ladder(n: int, half: int, total: int, triples: bool) -> dict[int, int]:
+def _ladder(n: int, half: int, total: int, triples: bool, least: int) -> dict[int, int]:
     """How many coalitions of which small size, and how many of size n − 1, dealt out in turn."""
     small = max(2, round(math.sqrt(half)))
     turns = [small, min(small + 1, n - 1)] if triples else [small, small, n - 1]
     if n > 16:  # sizes count by their ratio: from 1 to n/2 in four equal steps
         turns = list(dict.fromkeys([max(2, round(half**0.25)), small, round(half**0.75), n - 1]))
+    turns = [size for size in turns if size >= least]
     cap = {size: min(math.comb(n, size), 5 * n) for size in turns}
     counts = dict.fromkeys(turns, 0)
     while sum(counts.values()) < min(total, sum(cap.values())):
@@ -206,12 +213,14 @@ def best_additions(known: Coalitions, candidates: Coalitions, prior: Prior, coun
     return Gains(picked, shrunk)
 
 
-def others(n: int, known: Collection[int], among: int, rng: np.random.Generator) -> list[int]:
-    """All other coalitions, or `among`/2 random ones of sizes where the Shapley value looks: small and large."""
+def others(n: int, known: Collection[int], among: int, rng: np.random.Generator, least: int = 1) -> list[int]:
+    """All other coalitions of at least so many clients, or `among`/2 random ones of sizes where the Shapley value looks:
+    small and large."""
     seen = {0, *known}
     if 1 << n <= among:
-        return [int(mask) for mask in rng.permutation(1 << n) if int(mask) not in seen]
-    sizes = np.arange(1, n)
+        masks = map(int, rng.permutation(1 << n))
+        return [mask for mask in masks if mask not in seen and mask.bit_count() >= least]
+    sizes = np.arange(least, n)
     chance = 1 / sizes + 1 / (n - sizes)
     drawn = rng.choice(sizes, among // 2, p=chance / chance.sum())
     found = dict.fromkeys(random_subset(n, int(size), rng) for size in drawn)

@@ -22,8 +22,17 @@ from fedvalue.estimators.surrogate._kernel import (
 )
 from fedvalue.estimators.surrogate._posterior import posterior, scale_given
 from fedvalue.estimators.surrogate._prior import UnfitError
+from fedvalue.estimators.surrogate._target import Target
+from fedvalue.weights import Weights
 
-__all__ = ["FURTHER_SEEDS", "extra_trainings", "luck_of_a_seed", "luck_of_values", "trained_again"]
+__all__ = [
+    "FURTHER_SEEDS",
+    "extra_trainings",
+    "luck_between",
+    "luck_of_a_seed",
+    "luck_of_values",
+    "trained_again",
+]
 
 Array = NDArray[np.float64]
 
@@ -50,15 +59,26 @@ def extra_trainings(n: int) -> int:
     return FURTHER_SEEDS * (min(2 * n + 2, 1 << n) - 1)
 
 
-def luck_of_a_seed(n: int, empty: float, rows: Array) -> tuple[Array, float] | None:
+def luck_between(tables: Array) -> Array:
+    """How the luck of several games goes together, from utilities by seed, coalition and game: see `Estimate.spread`."""
+    apart = (tables - tables.mean(0)).reshape(-1, tables.shape[-1])
+    between: Array = apart.T @ apart
+    return between
+
+
+def luck_of_a_seed(
+    n: int, empty: float, rows: Array, weights: Weights | None = None
+) -> tuple[Array, float] | None:
     """The covariance of the values of one seed around the expected ones, and its degrees of freedom.
 
     `rows` are the utilities of the coalitions of `trained_again`, a row for each seed. None: they cannot be fitted.
+    `weights` are those of the values, where these are not the Shapley values.
     """
     masks = trained_again(n)
     if len(masks) == (1 << n) - 1:  # complete: the values of every seed are known
         order = np.argsort(masks)
-        values = [shapley_values(n, np.array([empty, *row[order]])) for row in rows]
+        tables = [np.array([empty, *row[order]]) for row in rows]
+        values = [shapley_values(n, table) if weights is None else weights.apply(table) for table in tables]
         return np.atleast_2d(np.cov(values, rowvar=False)), len(rows) - 1.0
     observed = rows.ravel()
     spread = float(observed.std())
@@ -73,7 +93,8 @@ def luck_of_a_seed(n: int, empty: float, rows: Array) -> tuple[Array, float] | N
         scale = scale_given(prior, trained, y)
     except UnfitError:
         return None
-    return luck_of_values(prior.q, n) * scale * spread**2, dof
+    luck = luck_of_values(prior.q, n) if weights is None else Target(weights).luck(prior.q)
+    return luck * scale * spread**2, dof
 
 
 def luck_of_values(q: Array, n: int) -> Array:

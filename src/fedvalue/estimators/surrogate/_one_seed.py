@@ -19,11 +19,21 @@ from fedvalue.estimators._shapley import shapley_values
 from fedvalue.estimators.surrogate._constant import is_constant, lost_in_rounding
 from fedvalue.estimators.surrogate._design import best_additions, others
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
-from fedvalue.estimators.surrogate._posterior import Posterior, posterior, weights_given
+from fedvalue.estimators.surrogate._posterior import Posterior, posterior, spread_given, weights_given
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
+from fedvalue.estimators.surrogate._target import Target
 from fedvalue.values import Estimate
 
-__all__ = ["FORECAST", "FORECAST_POINTS", "Known", "Linear", "OneSeed", "points", "weights_of_asked"]
+__all__ = [
+    "FORECAST",
+    "FORECAST_POINTS",
+    "Known",
+    "Linear",
+    "OneSeed",
+    "extrapolated",
+    "points",
+    "weights_of_asked",
+]
 
 Array = NDArray[np.float64]
 Linear = Callable[[Array], Array]
@@ -34,6 +44,7 @@ FORECAST = 64  # further evaluations that the result foresees the effect of
 FORECAST_POINTS = 800  # beyond, looking ahead costs more than it is worth
 _MISFIT = 1.15  # least allowance for what the prior gets wrong, as a factor of the variance
 _MISFIT_CHOSEN = 1.75  # the same where the process chose coalitions itself, and nothing balances its errors
+_EXTRAPOLATED = 0.25  # of how values differ, for every client that coalitions must have: see `extrapolated`
 _UNSEEN = 0.5  # of the difference between two ways to fill in sizes of which nothing is known
 
 
@@ -47,16 +58,29 @@ def points(masks: Sequence[int], n: int) -> list[int]:
     return edge + [inner[j] for j in sorted(kept)]
 
 
-def weights_of_asked(weights: Array, columns: Sequence[int], count: int) -> Array:
+def weights_of_asked(weights: Array, columns: Sequence[int], count: int, share: Array) -> Array:
     """How much each of `count` utilities that were asked for counts in each value, ∅ coming first.
 
-    `weights` are those of deviations from the mean of the utilities at `columns`, which all clients share, less v(∅).
+    `weights` are those of deviations from the mean of the utilities at `columns`, which all clients share by their `share`, less v(∅).
     """
-    n = len(weights)
-    of_asked = np.zeros((n, count))
-    of_asked[:, columns] = weights + (1 / n - weights.sum(1, keepdims=True)) / len(columns)
-    of_asked[:, 0] -= 1 / n
+    of_asked = np.zeros((len(weights), count))
+    of_asked[:, columns] = weights + (share[:, None] - weights.sum(1, keepdims=True)) / len(columns)
+    of_asked[:, 0] -= share
     return of_asked
+
+
+def extrapolated(mean: Array, least: int) -> Array:
+    """The covariance of what clients add to coalitions that are too small to be trained, of fewer than `least`.
+
+    The process carries on towards them what it saw of larger ones, and in nearly all games takes clients to be more alike
+    there than they are. That cannot be seen from larger coalitions: it is allowed for, measured in bench/min_coalition.py.
+    """
+    n = len(mean)
+    if least == 1 or n < 2:
+        return np.zeros((n, n))
+    apart = _EXTRAPOLATED * least * float(np.std(mean))
+    unseen: Array = apart**2 * (np.eye(n) - 1 / n) * n / (n - 1)
+    return unseen
 
 
 @dataclass(frozen=True)
@@ -68,13 +92,38 @@ class OneSeed:
     variance: dict[int, float] = field(default_factory=dict)
     before: frozenset[int] = frozenset()  # coalitions that were known and not asked for
     chosen: bool = False  # whether some coalitions were chosen by what the process said
+    least: int = 1  # clients in the coalitions that may be trained
+    target: Target | None = None  # what is wanted instead of Shapley values
 
     @classmethod
-    def of(cls, n: int, masks: Sequence[int], utilities: Array, known: Known | None) -> OneSeed:
+    def of(
+        cls,
+        n: int,
+        masks: Sequence[int],
+        utilities: Array,
+        known: Known | None,
+        target: Target | None = None,
+        least: int = 1,
+    ) -> OneSeed:
         asked = dict(zip(masks, utilities.tolist(), strict=True))
-        more = {mask: pair for mask, pair in sorted((known or {}).items()) if mask not in asked}
+        usable = {mask: pair for mask, pair in sorted((known or {}).items()) if mask.bit_count() >= least}
+        more = {mask: pair for mask, pair in usable.items() if mask not in asked}
         utility = asked | {mask: pair[0] for mask, pair in more.items()}
-        return cls(n, utility, {mask: pair[1] for mask, pair in more.items() if pair[1] > 0}, frozenset(more))
+        variance = {mask: pair[1] for mask, pair in more.items() if pair[1] > 0}
+        return cls(n, utility, variance, frozenset(more), target=target, least=least)
+
+    @property
+    def share(self) -> Array:
+        """The part of v(N) − v(∅) that is every value's before anything is known of it."""
+        return np.full(self.n, 1 / self.n) if self.target is None else self.target.weights.share
+
+    def from_all(self, table: Array) -> Array:
+        """The values of a table of all 2^n utilities."""
+        return shapley_values(self.n, table) if self.target is None else self.target.weights.apply(table)
+
+    def _like(self, of_clients: Array) -> Array:
+        """What is said of clients, as said of the values that are wanted."""
+        return of_clients if self.target is None else self.target.weights.like @ of_clients
 
     def extended(self, masks: Sequence[int], utilities: Array) -> OneSeed:
         new = dict(zip(masks, utilities.tolist(), strict=True))
@@ -87,32 +136,37 @@ class OneSeed:
         """Values with their covariance, and the fitted prior where there is something left to learn."""
         n, empty = self.n, self.utility[0]
         if len(self.utility) == 1 << n and not self.variance:
-            values = shapley_values(n, np.array([self.utility[mask] for mask in range(1 << n)]))
-            return self._estimate(values, np.zeros((n, n)), "exact", self._linear_when_complete()), None
+            values, rows = (
+                self.from_all(np.array([self.utility[mask] for mask in range(1 << n)])),
+                len(self.share),
+            )
+            return self._estimate(values, np.zeros((rows, rows)), "exact", self._linear_when_complete()), None
         masks = self._points()
         observed = np.array([self.utility[mask] for mask in masks])
         centre, spread = observed.mean(), observed.std()
         if len(masks) < 2:
             return self._estimate(*self.fallback()), None
         if is_constant(observed, empty):  # whoever takes part, it is always the same
-            share = (centre - empty) / n
-            covariance = np.eye(n) * (share / len(masks)) ** 2
-            estimate = self._estimate(np.full(n, share), covariance, linear=self._linear(None))
+            equal = (centre - empty) * self.share
+            covariance = np.diag((equal / len(masks)) ** 2)
+            estimate = self._estimate(equal, covariance, linear=self._linear(None))
             return replace(estimate, notes=[*estimate.notes, *lost_in_rounding(observed)]), None
         # Rounded, so that utilities in other units give the same numbers, not almost the same.
         y = np.round((observed - centre) / spread, 11)
         noise = np.array([self.variance.get(mask, 0.0) for mask in masks]) / spread**2
         try:
-            found = posterior(Coalitions.of(masks, n), y, noise if noise.any() else None)
+            found = posterior(Coalitions.of(masks, n), y, noise if noise.any() else None, self.target)
         except UnfitError:
             return self._estimate(*self.fallback()), None
         unseen = self.unseen(found.prior.q[WHO_POWER] - 1)
-        covariance = found.covariance * spread**2 * self._misfit() + np.eye(n) * self.steps()
+        covariance = found.covariance * spread**2 * self._misfit() + self.steps()
         covariance += np.outer(unseen, unseen)
-        mean = found.mean * spread + (centre - empty) / n
-        if self.only_size_counts():  # the process says so too, up to rounding
+        mean = found.mean * spread + (centre - empty) * self.share
+        covariance = covariance + extrapolated(mean, self.least)
+        if self.target is None and self.only_size_counts():  # the process says so too, up to rounding
             mean = np.full(n, mean.mean())
-        return self._estimate(mean, covariance, linear=self._linear(found)), found.prior
+        estimate = self._estimate(mean, covariance, linear=self._linear(found))
+        return replace(estimate, spread=partial(self._spread, found.prior)), found.prior
 
     def _linear(self, found: Posterior | None) -> Linear:
         """The values of other utilities of what was asked for; what was known before is left aside.
@@ -122,24 +176,34 @@ class OneSeed:
         asked = [mask for mask in self.utility if mask not in self.before]
         column = {mask: j for j, mask in enumerate(asked)}
         trained = [mask for mask in self._points() if mask not in self.before]
-        weights = np.zeros((self.n, len(trained)))
+        weights = np.zeros((len(self.share), len(trained)))
         if found is not None:
             fresh = not self.before
             weights = found.weights if fresh else weights_given(found.prior, Coalitions.of(trained, self.n))
-        of_asked = weights_of_asked(weights, [column[mask] for mask in trained], len(asked))
-        if self.only_size_counts():
+        of_asked = weights_of_asked(weights, [column[mask] for mask in trained], len(asked), self.share)
+        if self.target is None and self.only_size_counts():
             of_asked = np.broadcast_to(of_asked.mean(0), of_asked.shape)
-        gap = -of_asked.sum(0)
-        gap[column[full_mask(self.n)]] += 1
-        gap[0] -= 1
-        return partial(np.tensordot, of_asked + gap / self.n, axes=1)
+        if self._adds_up():
+            gap = -of_asked.sum(0)
+            gap[column[full_mask(self.n)]] += 1
+            gap[0] -= 1
+            of_asked = of_asked + np.outer(self.share, gap)
+        return partial(np.tensordot, of_asked, axes=1)
+
+    def _spread(self, prior: Prior, utilities: Array) -> Array:
+        """See `Estimate.spread`; as with values, what was known before is left aside."""
+        column = {mask: j for j, mask in enumerate(mask for mask in self.utility if mask not in self.before)}
+        trained = [mask for mask in self._points() if mask in column]
+        return spread_given(
+            prior, Coalitions.of(trained, self.n), utilities[[column[mask] for mask in trained]]
+        )
 
     def _linear_when_complete(self) -> Linear | None:
         asked = [mask for mask in self.utility if mask not in self.before]
         if len(asked) < len(self.utility):
             return None
         place = np.argsort(asked)
-        return lambda utilities: shapley_values(self.n, utilities[place])
+        return lambda utilities: self.from_all(utilities[place])
 
     def _points(self) -> list[int]:
         """All non-empty coalitions, or as many as fit."""
@@ -162,7 +226,11 @@ class OneSeed:
         beyond = (len(self.utility) - (3 * self.n + 2)) / (6 * self.n)
         return max(_MISFIT, 1 + min(1.0, beyond))
 
-    def steps(self) -> float:
+    def _adds_up(self) -> bool:
+        """Whether the values are parts of v(N) − v(∅)."""
+        return bool(abs(self.share.sum() - 1) < 1e-9)
+
+    def steps(self) -> Array:
         """A further variance where most utilities are one and the same: v rises in steps, not smoothly.
 
         What a step depends on cannot be told from coalitions on one side of it: as much as the equal share.
@@ -170,7 +238,8 @@ class OneSeed:
         inner = [v for mask, v in self.utility.items() if 0 < mask.bit_count() < self.n]
         tied = max(Counter(inner).values()) / len(inner) if inner else 0.0
         share = (self.utility[full_mask(self.n)] - self.utility[0]) / self.n
-        return float(tied * share) ** 2 if tied > 0.5 else 0.0
+        like = self._like(np.eye(self.n))
+        return like @ like.T * (float(tied * share) ** 2 if tied > 0.5 else 0.0)
 
     def unseen(self, power: float) -> Array:
         """A deviation by which values may be off because no coalitions between two sizes were seen.
@@ -182,11 +251,11 @@ class OneSeed:
         seen = np.array([size for size in range(1, n) if count[size] >= n // 2], float)
         alone = np.array([self.utility.get(1 << i, np.nan) for i in range(n)])
         if len(seen) < 2 or np.isnan(alone).any():
-            return np.zeros(n)
+            return self._like(np.zeros(n))
         sizes = np.arange(1.0, seen[-1])
         line = np.interp(np.log(sizes), np.log(seen), seen**power)
         apart: Array = (line - sizes**power).sum() / (n - 1) * (alone - alone.mean())
-        return _UNSEEN * apart
+        return self._like(_UNSEEN * apart)
 
     def fallback(self) -> tuple[Array, Array]:
         """Equal split and a little of how clients do alone, with wide intervals."""
@@ -194,16 +263,18 @@ class OneSeed:
         share = (self.utility[full_mask(n)] - self.utility[0]) / n
         alone = np.array([self.utility.get(1 << i, np.nan) for i in range(n)])
         tilt = np.nan_to_num(alone - np.nanmean(alone)) if np.isfinite(alone).any() else np.zeros(n)
-        return share + 0.3 * tilt, np.diag((0.3 * np.abs(tilt) + 0.5 * abs(share)) ** 2 + 1e-18)
+        like = self._like(np.eye(n))
+        variance = np.diag((0.3 * np.abs(tilt) + 0.5 * abs(share)) ** 2 + 1e-18)
+        return n * share * self.share + 0.3 * like @ tilt, like @ variance @ like.T
 
     def _estimate(
         self, mean: Array, covariance: Array, guarantee: str | None = None, linear: Linear | None = None
     ) -> Estimate:
         # The process knows v(N) up to its jitter; what that leaves is shared by all.
-        gap = self.utility[full_mask(self.n)] - self.utility[0] - mean.sum()
+        gap = (self.utility[full_mask(self.n)] - self.utility[0] - mean.sum()) if self._adds_up() else 0.0
         thinned = len(self.utility) > _POINTS + 1 and guarantee is None
         return Estimate(
-            mean + gap / self.n,
+            mean + gap * self.share,
             np.sqrt(np.diag(covariance)),
             details={"points": _POINTS} if thinned else {},
             guarantee=guarantee,
@@ -217,7 +288,7 @@ class OneSeed:
         self, prior: Prior, count: int, among: int, rng: np.random.Generator
     ) -> tuple[list[int], list[float]]:
         """The coalitions to add, and how far the widest interval would have shrunk after each."""
-        candidates = others(self.n, self.utility, among, rng)
+        candidates = others(self.n, self.utility, among, rng, self.least)
         known = Coalitions.of([mask for mask in self.utility if mask], self.n)
         gains = best_additions(known, Coalitions.of(candidates, self.n), prior, count)
         return [candidates[j] for j in gains.picked], gains.shrunk

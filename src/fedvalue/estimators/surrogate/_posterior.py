@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from fedvalue.estimators.surrogate._kernel import MEAN, SD, WITHOUT_LUCK, Coalitions, Landmarks, nugget
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError, cholesky, half_solve, inverse, solve
+from fedvalue.estimators.surrogate._target import Target
 from fedvalue.estimators.surrogate._terms import Term, luck, shows_interactions, terms
 
-__all__ = ["Likelihood", "Posterior", "posterior", "scale_given", "weights_given"]
+__all__ = ["Likelihood", "Posterior", "posterior", "scale_given", "spread_given", "weights_given"]
 
 Array = NDArray[np.float64]
 
@@ -120,11 +121,14 @@ def _density(q: Array, y: Array, factor: Array) -> tuple[float, Array, float]:
     return density, alpha, shape / rate
 
 
-def posterior(coalitions: Coalitions, y: Array, noise: Array | None = None) -> Posterior:
+def posterior(
+    coalitions: Coalitions, y: Array, noise: Array | None = None, target: Target | None = None
+) -> Posterior:
     """The posterior of the Shapley values, v(∅) left out, given standardised utilities.
 
     `noise` is the variance of the error of each utility, 0 where it is exact. Hyper-parameters are fitted
-    to exact utilities only, and to a subset of them where there are many.
+    to exact utilities only, and to a subset of them where there are many. With a `target` its values take the place of the
+    Shapley values.
     """
     distinct, mean_y = _distinct(coalitions, y)
     landmarks = Landmarks.seen_in(distinct, mean_y)
@@ -137,13 +141,13 @@ def posterior(coalitions: Coalitions, y: Array, noise: Array | None = None) -> P
     mode, at_mode = _mode(likelihood, MEAN[:count], SD[:count])
     spread = _spread(likelihood, mode)
     noise_ratio = None if noise is None else noise / likelihood.scale(mode)
-    prior = Prior(parts, mode, coalitions.n)
+    prior = Prior(parts, mode, coalitions.n, target)
     mean, covariance, _ = _values_given(prior, coalitions, y, noise_ratio)
     found = [(0.0, mean, covariance)]
     for draw in _draws(len(y), count):
         q = mode + SD[:count] * (spread @ draw)
         try:
-            mean, covariance, density = _values_given(Prior(parts, q, prior.n), coalitions, y, noise_ratio)
+            mean, covariance, density = _values_given(replace(prior, q=q), coalitions, y, noise_ratio)
             if len(chosen) < len(y):
                 density = likelihood.value(q)
         except UnfitError:
@@ -248,6 +252,19 @@ def scale_given(prior: Prior, coalitions: Coalitions, y: Array) -> float:
     return 1 / _density(prior.q, y, _factor(prior, coalitions, None))[2]
 
 
+def spread_given(
+    prior: Prior, coalitions: Coalitions, utilities: Array, noise_ratio: Array | None = None
+) -> Array:
+    """How the scales of several processes with this prior go together: by utilities of each, in columns.
+
+    Its diagonal is, up to one factor for all, what `scale_given` says of each by itself.
+    """
+    apart = utilities - utilities.mean(0)
+    explained = half_solve(_factor(prior, coalitions, noise_ratio), apart)
+    spread: Array = _RATE * apart.T @ apart / len(apart) + explained.T @ explained
+    return spread
+
+
 def _factor(prior: Prior, coalitions: Coalitions, noise_ratio: Array | None) -> Array:
     kernel = prior.utilities(coalitions)
     if noise_ratio is not None:
@@ -257,7 +274,7 @@ def _factor(prior: Prior, coalitions: Coalitions, noise_ratio: Array | None) -> 
 
 def _luck_of(prior: Prior, coalitions: Coalitions, y: Array, weights: Array) -> Array:
     """The covariance of the luck of training in the values, which are weighted sums of the utilities."""
-    of_luck = replace(prior, parts=[part for part in prior.parts if not part.prior.any()])
+    of_luck = replace(prior, parts=[part for part in prior.parts if part.is_luck])
     luck: Array = (
         scale_given(prior, coalitions, y) * weights @ of_luck.between(coalitions, coalitions) @ weights.T
     )

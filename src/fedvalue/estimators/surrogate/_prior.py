@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.estimators.surrogate._kernel import Coalitions, nugget, nugget_prior, nugget_rows
+from fedvalue.estimators.surrogate._target import Target
 from fedvalue.estimators.surrogate._terms import Term
 
 __all__ = ["Prior", "UnfitError", "cholesky", "half_solve", "inverse", "solve"]
@@ -26,11 +27,15 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True)
 class Prior:
-    """The Gaussian process with given hyper-parameters: covariances of utilities and of Shapley values."""
+    """The Gaussian process with given hyper-parameters: covariances of utilities and of Shapley values.
+
+    With a `target` its values take the place of the Shapley values.
+    """
 
     parts: list[Term]
     q: Array
     n: int
+    target: Target | None = None
 
     @cached_property
     def _log_sizes(self) -> Array:
@@ -67,6 +72,11 @@ class Prior:
 
     def rows(self, a: Coalitions) -> Array:
         """Cov(φ_i, v(T)): a row per client."""
+        if self.target is not None:
+            rows = self.target.nugget_rows(a, self._nugget[a.size - 1])
+            for part, profile in self._of_values():
+                rows += self.target.row(part, profile, a)
+            return rows
         rows = nugget_rows(a, self._nugget[a.size - 1])
         for part, profile in zip(self.parts, self._profiles, strict=True):
             rows += (part.weight @ profile)[a.size - 1] * part.direction(a)
@@ -74,10 +84,19 @@ class Prior:
 
     def values(self) -> Array:
         """Cov(φ_i, φ_j)."""
+        if self.target is not None:
+            total = self.target.nugget_prior(self._nugget)
+            for part, profile in self._of_values():
+                total += self.target.prior(part, profile)
+            return total
         total = nugget_prior(self.n, self._nugget)
         for part, profile in zip(self.parts, self._profiles, strict=True):
             total += float(part.weight @ profile @ part.weight) * part.prior
         return total
+
+    def _of_values(self) -> list[tuple[Term, Array]]:
+        """Terms of utilities as they are expected, and their profiles: luck is no part of values."""
+        return [pair for pair in zip(self.parts, self._profiles, strict=True) if not pair[0].is_luck]
 
     def given(self, known: Coalitions, more: Coalitions) -> tuple[Array, Array, Array]:
         """Cov(v(S), v(T)), Cov(φ, v(T)) among more coalitions, and Var(φ), once the known ones are observed."""

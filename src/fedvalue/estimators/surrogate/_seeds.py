@@ -12,6 +12,7 @@ outlier among the clients is outvoted, and luck makes N without a client the lea
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from math import comb
 
 import numpy as np
 
@@ -42,8 +43,9 @@ def default_seeds(n: int, budget: int, most: int | None) -> int:
     return max(1, min(wanted, budget if most is None else most))
 
 
-def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator) -> list[Trial]:
-    """At most `budget` different trainings for n clients; ∅ is none and not among them.
+def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator, least: int = 1) -> list[Trial]:
+    """At most `budget` different trainings for n clients; ∅ is none and not among them. Nor are coalitions of fewer than
+    `least` clients: those of that size then count for everyone alone.
 
     >>> plan = seeded_plan(4, 12, 2, np.random.default_rng(0))
     >>> len(set(plan)), [seed for mask, seed in plan if mask == 0b1111]
@@ -53,36 +55,44 @@ def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator) -> li
     copies = max(1, min(budget // (_PER_COPY * n), _MOST_COPIES, seeds))
     levels = max(1, min(round(seeds / 2), budget // 3))  # seeds with the grand coalition
     again = levels - 1 + (copies - 1) * n  # trainings of coalitions that are in the plan already
-    masks = [mask for mask in fixed_plan(n, max(budget - again, 1) + 1, rng, triples=True) if mask]
-    plan = _Dealt(seeds, min(budget, seeds * everyone))
+    masks = [mask for mask in fixed_plan(n, max(budget - again, 1) + 1, rng, True, least) if mask]
+    allowed = everyone if least == 1 else sum(comb(n, size) for size in range(least, n + 1))
+    plan = _Dealt(seeds, min(budget, seeds * allowed))
     plan.add((everyone, seed) for seed in range(levels))
-    alone = [mask for mask in masks if mask.bit_count() == 1 and mask != everyone]
+    alone = [mask for mask in masks[1 : n + 1] if mask.bit_count() == least and mask != everyone]
     for seed in range(seeds - copies, seeds):
         plan.add((mask, seed) for mask in alone)
-    rest = [mask for mask in masks if mask != everyone and mask.bit_count() > 1]
+    rest = [mask for mask in masks if mask != everyone and mask not in alone]
     for split in _splits(rest, n, rng):
         plan.deal(split)
     # More than every coalition once: further trainings of all of them.
     for _ in range(seeds if plan.left else 0):
-        for split in _splits(range(1, everyone + 1), n, rng):
+        every = [mask for mask in range(1, everyone + 1) if mask.bit_count() >= least]
+        for split in _splits(every, n, rng):
             plan.deal(split)
     return plan.trials
 
 
 def candidate_trials(
-    n: int, known: Collection[Trial], seeds: Sequence[int], among: int, rng: np.random.Generator
+    n: int,
+    known: Collection[Trial],
+    seeds: Sequence[int],
+    among: int,
+    rng: np.random.Generator,
+    least: int = 1,
 ) -> list[Trial]:
     """Trainings that may be worth adding with some of these seeds: what a seed can compare is offered together.
 
     Single clients and N, with every seed if these are few, and of about `among` other coalitions, known or not, both
     parts of a split with a seed that is drawn for them.
     """
-    whole = [full_mask(n), *(1 << i for i in range(n))]
+    whole = [full_mask(n), *((1 << i for i in range(n)) if least == 1 else ())]
     some = seeds if len(seeds) * len(whole) <= _MOST_OFFERED else [int(rng.choice(seeds))]
     offered = [(mask, seed) for seed in some for mask in whole]
-    for split in _splits(others(n, whole, 2 * among, rng), n, rng):
+    for split in _splits(others(n, whole, 2 * among, rng, least), n, rng):
         seed = int(rng.choice(seeds))
-        offered += [(mask, seed) for mask in {split[0], complement(split[0], n)}]
+        both = {split[0], complement(split[0], n)}
+        offered += [(mask, seed) for mask in both if mask.bit_count() >= least]
     return [trial for trial in dict.fromkeys(offered) if trial not in known]
 
 

@@ -17,21 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.coalitions import Trial
-from fedvalue.estimators._shapley import shapley_values
 from fedvalue.estimators.surrogate._constant import is_constant, lost_in_rounding
 from fedvalue.estimators.surrogate._design import best_additions
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
+from fedvalue.estimators.surrogate._luck_of_a_seed import luck_between
 from fedvalue.estimators.surrogate._one_seed import (
     FORECAST,
     FORECAST_POINTS,
     Linear,
     OneSeed,
+    extrapolated,
     points,
     weights_of_asked,
 )
-from fedvalue.estimators.surrogate._posterior import posterior
+from fedvalue.estimators.surrogate._posterior import posterior, spread_given
 from fedvalue.estimators.surrogate._prior import Prior, UnfitError
 from fedvalue.estimators.surrogate._seeds import PER_SEED, candidate_trials
+from fedvalue.estimators.surrogate._target import Target
 from fedvalue.values import Estimate
 
 __all__ = ["SeveralSeeds"]
@@ -55,6 +57,8 @@ class SeveralSeeds:
     empty: float
     utility: Mapping[Trial, float]
     chosen: bool = False  # whether some trainings were chosen by what the process said
+    least: int = 1  # clients in the coalitions that may be trained
+    target: Target | None = None  # what is wanted instead of Shapley values
 
     def extended(self, trials: Sequence[Trial], utilities: Array, chosen: bool = False) -> SeveralSeeds:
         new = dict(zip(trials, utilities.tolist(), strict=True))
@@ -75,7 +79,7 @@ class SeveralSeeds:
         for (mask, _), utility in self.utility.items():
             of_mask.setdefault(mask, []).append(utility)
         means = {mask: float(np.mean(utilities)) for mask, utilities in of_mask.items()}
-        return OneSeed(self.n, {0: self.empty, **means})
+        return OneSeed(self.n, {0: self.empty, **means}, target=self.target)
 
     def fit(self) -> tuple[Estimate, Prior | None]:
         """Values with both parts of their error, and the fitted prior where there is something left to learn."""
@@ -85,16 +89,18 @@ class SeveralSeeds:
         kept = points(self.masks, n)
         observed = np.fromiter(self.utility.values(), float)[kept]
         centre, spread = observed.mean(), observed.std()
-        nothing = np.zeros((n, n))
+        rows, share = len(self.means.share), self.means.share
+        nothing = np.zeros((rows, rows))
         if is_constant(observed, self.empty):
-            share = (centre - self.empty) / n
-            linear = self._linear(np.zeros((n, len(kept))), kept)
-            error = np.eye(n) * (share / len(observed)) ** 2
-            estimate = _estimate(np.full(n, share), error, nothing, linear)
+            equal = (centre - self.empty) * share
+            linear = self._linear(np.zeros((rows, len(kept))), kept)
+            error = np.diag((equal / len(observed)) ** 2)
+            estimate = _estimate(equal, error, nothing, linear)
             return replace(estimate, notes=[*estimate.notes, *lost_in_rounding(observed)]), None
         y = np.round((observed - centre) / spread, 11)
+        trained = Coalitions.of(self.masks, n, self.seeds)[np.array(kept)]
         try:
-            found = posterior(Coalitions.of(self.masks, n, self.seeds)[np.array(kept)], y)
+            found = posterior(trained, y, target=self.target)
         except UnfitError:
             mean, covariance = self.means.fallback()
             return _estimate(mean, covariance, nothing), None
@@ -104,10 +110,15 @@ class SeveralSeeds:
         few = (count + 1) / (count - 1) if 1 < count < _FEW_SEEDS else 1.0
         training = found.training * spread**2 * few
         untrained = (found.covariance - found.training) * spread**2 * self._misfit()
-        untrained += np.outer(unseen, unseen) + np.eye(n) * self.means.steps()
-        mean = found.mean * spread + (centre - self.empty) / n
+        untrained += np.outer(unseen, unseen) + self.means.steps()
+        mean = found.mean * spread + (centre - self.empty) * share
+        untrained += extrapolated(mean, self.least)
         linear = self._linear(found.weights, kept)
-        return _estimate(mean, untrained + training, training, linear), found.prior
+        estimate = _estimate(mean, untrained + training, training, linear)
+        columns = [1 + j for j in kept]  # ∅ comes first
+        return replace(
+            estimate, spread=lambda utilities: spread_given(found.prior, trained, utilities[columns])
+        ), found.prior
 
     def _misfit(self) -> float:
         """Allowance for what the prior gets wrong about coalitions that were not trained.
@@ -120,7 +131,9 @@ class SeveralSeeds:
     def _linear(self, weights: Array, kept: Sequence[int]) -> Linear:
         """The values of other utilities of the same trainings, v(∅) coming first."""
         columns = [1 + j for j in kept]
-        return partial(np.tensordot, weights_of_asked(weights, columns, 1 + len(self.utility)), axes=1)
+        return partial(
+            np.tensordot, weights_of_asked(weights, columns, 1 + len(self.utility), self.means.share), axes=1
+        )
 
     def _complete(self) -> Estimate:
         """All coalitions with every seed: the mean of the values of the seeds, and what it errs by."""
@@ -128,16 +141,18 @@ class SeveralSeeds:
         place = {trial: 1 + j for j, trial in enumerate(self.utility)}
         tables = np.array([[0, *(place[mask, seed] for mask in range(1, 1 << self.n))] for seed in seeds])
         utilities = np.array([self.empty, *self.utility.values()])
-        values = [shapley_values(self.n, utilities[table]) for table in tables]
+        values = [self.means.from_all(utilities[table]) for table in tables]
         covariance = np.atleast_2d(np.cov(values, rowvar=False)) / len(values)
 
         def linear(utilities: Array) -> Array:
-            return shapley_values(self.n, utilities[tables].mean(0))
+            return self.means.from_all(utilities[tables].mean(0))
 
         estimate = _estimate(np.mean(values, axis=0), covariance, covariance, linear)
         return replace(
-            estimate, dof=np.full(self.n, len(seeds) - 1.0)
-        )  # nothing but the seeds tells their luck
+            estimate,
+            dof=np.full(len(self.means.share), len(seeds) - 1.0),  # nothing but the seeds tells their luck
+            spread=lambda utilities: luck_between(utilities[tables]),
+        )
 
     def best_additions(
         self, prior: Prior, candidates: Sequence[Trial], count: int
@@ -167,7 +182,7 @@ class SeveralSeeds:
         try:
             gains = {
                 name: self.best_additions(
-                    prior, candidate_trials(self.n, self.utility, seeds, 256, rng), FORECAST
+                    prior, candidate_trials(self.n, self.utility, seeds, 256, rng, self.least), FORECAST
                 )[1]
                 for name, seeds in choices.items()
             }

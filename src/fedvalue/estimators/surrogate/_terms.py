@@ -60,6 +60,7 @@ class Term:
     weight: Array
     direction: Callable[[Coalitions], Array]
     prior: Array
+    is_luck: bool = False
 
 
 def terms(n: int, landmarks: Landmarks, interactions: bool = True) -> list[Term]:
@@ -91,7 +92,7 @@ def luck(n: int) -> list[Term]:
     nothing = np.zeros((n, n))
 
     def term(profile: Profile, likeness: Callable[[Coalitions, Coalitions], Array]) -> Term:
-        return Term(profile, likeness, np.zeros(n), _no_direction, nothing)
+        return Term(profile, likeness, np.zeros(n), _no_direction, nothing, is_luck=True)
 
     return [
         term(luck_level_profile, lambda a, b: a.same_seed(b)),

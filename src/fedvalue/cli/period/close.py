@@ -1,0 +1,99 @@
+"""`fedvalue period close`: values the members of a period, pays out its pot, and writes both down for good."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import typer
+
+from fedvalue.cli import run as run_command
+from fedvalue.cli._config import used_config
+from fedvalue.cli._console import notes, say
+from fedvalue.cli._jobs import job_of
+from fedvalue.cli._options import (
+    AnywayOption,
+    CurrencyOption,
+    JsonTarget,
+    PeriodsArgument,
+    QuietOption,
+    complete,
+)
+from fedvalue.cli._targets import check_targets, write_result
+from fedvalue.cli.period.show import print_period
+from fedvalue.errors import InputError
+
+__all__ = ["close"]
+
+
+def close(
+    ctx: typer.Context,
+    folder: PeriodsArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the period, such as 2026-Q1.", show_default=False)],
+    pot: Annotated[str | None, typer.Option(metavar="AMOUNT", help="Amount to share out. [default: none, values only]")] = None,
+    currency: CurrencyOption = "",
+    rule: Annotated[str, typer.Option(autocompletion=complete("rule"), help="Rule of payout, see `fedvalue payout`.")] = "floor",
+    min_share: Annotated[str, typer.Option(metavar="X", help="Smallest part of the pot for every client that the rule pays.")] = "0",
+    round_to: Annotated[str, typer.Option("--round", metavar="STEP", help="Smallest step: amounts are multiples of it.")] = "0.01",
+    debts: Annotated[str, typer.Option(metavar="forgive|carry", help="What a client below zero owes: nothing, or what it earns later is held against it.")] = "forgive",
+    escrow: Annotated[list[str] | None, typer.Option(metavar="CLIENT", help="Hold back what this client earns; repeatable.")] = None,
+    release: Annotated[list[str] | None, typer.Option(metavar="CLIENT", help="Pay out what was held back for this client; repeatable.")] = None,
+    renamed: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="A client has another name than before; repeatable.")] = None,
+    new_terms: Annotated[bool, typer.Option("--new-terms", help="Rules, model, test set or metric are others than before: everything is trained again.")] = False,
+    anyway: AnywayOption = False,
+    json: JsonTarget = None,
+    quiet: QuietOption = False,
+) -> None:  # fmt: skip
+    """Close a period: value its members, share out the pot, carry balances over.
+
+    What to run is said as to `fedvalue run`: in the table [run] of fedvalue.toml, or by its options after NAME. Coalitions
+    whose members are the same as before are not trained again.
+    """
+    from fedvalue.periods import Periods
+
+    quiet = quiet or json == "-"
+    check_targets(json)
+    runs = typer.Typer(add_completion=False, rich_markup_mode=None)
+    runs.command("run")(run_command.run)
+    asked = cast(typer.Context, typer.main.get_command(runs).make_context("run", list(ctx.args)))
+    if asked.params["dry_run"] or asked.params["json"]:
+        raise InputError("--dry-run and the JSON of a run are options of `fedvalue run` alone.")
+    with notes():
+        job = job_of(asked)
+        if not quiet and used_config(asked):
+            say(used_config(asked))
+        period = Periods(folder).close(
+            name,
+            job,
+            pot=pot,
+            currency=currency,
+            rule=rule,
+            min_share=min_share,
+            step=round_to,
+            debts=debts,
+            escrow=escrow or (),
+            release=release or (),
+            renamed=_pairs(renamed or []),
+            new_terms=new_terms,
+            anyway=anyway,
+            progress=not quiet,
+        )
+    write_result(period.to_plain(), json)
+    if json != "-":
+        print_period(period)
+    if not quiet:
+        say(f"{period.trained:,} trainings were made, {period.known:,} were known.")
+        for line in period.money.settlement.policy if period.money else ():
+            say(line)
+        say(
+            f"Closed: {folder / name}, {folder / 'history.html'}. Seal, for whoever wants to check later: {period.seal}"
+        )
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        old, equals, new = text.partition("=")
+        if not equals or not old.strip() or not new.strip():
+            raise InputError(f"--renamed is written as OLD=NEW. Got {text!r}.")
+        found[old.strip()] = new.strip()
+    return found

@@ -1,0 +1,154 @@
+"""Evidence: what a run has left is checked by somebody else, from the files alone.
+
+`verify` computes values, payouts and reports again from the store, and looks at checksums, chains and signatures; `sign`
+puts a signature under the files of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+
+from fedvalue._checks import as_path, checked_call, expect, whole
+from fedvalue.errors import FedvalueError, InputError
+from fedvalue.evidence._kept import chain_of, ranges, trainings
+from fedvalue.evidence._payouts import payouts
+from fedvalue.evidence._reports import reports
+from fedvalue.evidence._retrain import job_of, trained_again
+from fedvalue.evidence._run import LeftRun, consistency, open_run
+from fedvalue.evidence._signed import signatures_of, write_signed
+from fedvalue.evidence._values import again, by_another_method
+from fedvalue.evidence._verdict import Check, Verdict, unchecked, wrong
+from fedvalue.run import EVIDENCE_FILE, Job
+from fedvalue.store import History, StoreUntil, UtilityStore, read_history
+from fedvalue.values import Values
+
+__all__ = ["EVIDENCE_FILE", "Check", "Verdict", "sign", "verify"]
+
+
+@checked_call
+def verify(
+    run: str | PathLike[str],
+    agreement: str | PathLike[str] | None = None,
+    *,
+    store: str | PathLike[str] | None = None,
+    method: str | None = None,
+    retrain: int = 0,
+    job: Job | None = None,
+    data_dir: str | PathLike[str] | None = None,
+    seed: int | None = None,
+    signed_by: str | None = None,
+) -> Verdict:
+    """Checks what a run has left in its folder (or a file of values with a `store`), and trains nothing for it.
+
+    With `retrain`, so many coalitions are trained again, drawn with `seed` (default: one that nobody can foresee), from
+    the data that the record of the run names, in `data_dir`, or from a `job` of your own. `agreement` is your own copy
+    of what was agreed; `signed_by` a public key whose owner must have signed the results. `method` also computes the
+    values by another one.
+    """
+    count = whole("retrain", retrain, 0)
+    expect("job", job, (Job, type(None)), "fv.Job")
+    path, named = as_path("A run", run), None if store is None else as_path("A store", store)
+    left, found = open_run(path, named, None if agreement is None else as_path("An agreement", agreement))
+    found += consistency(left)
+    values = left.values
+    if values is None:
+        found.append(unchecked("The values", "nothing follows from values that cannot be read"))
+    elif left.store is None:
+        found.append(
+            wrong("The store", "it is not there: nothing can be computed again. Name it with --store")
+        )
+        found += [*payouts(left, values), *reports(left, None, values)]
+    else:
+        with UtilityStore(left.store, create=False) as opened:
+            found += _of_store(left, opened, values, method)
+            if count:
+                where = None if data_dir is None else as_path("data_dir", data_dir)
+                found += _retrained(left, opened, values, job, where, count, seed)
+    found += signatures_of(left, values, signed_by)
+    return Verdict(tuple(found), _about(left))
+
+
+@checked_call
+def sign(run: str | PathLike[str], key: str | PathLike[str]) -> Path:
+    """Signs the files of a run with a private key, after checking them; gives the path of evidence.json.
+
+    Others may sign the same files, too. Files that are written later are not covered: sign again.
+    """
+    left, found = open_run(as_path("A run", run), None, None)
+    found += consistency(left)
+    if left.values is not None and left.store is not None:
+        with UtilityStore(left.store, create=False) as opened:
+            found += _of_store(left, opened, left.values, None)
+    bad = [check for check in found if check.state == "wrong"]
+    if bad or left.values is None:
+        raise InputError(
+            f"These results are not signed, because something is wrong with them: {bad[0].what}: {bad[0].text}. "
+            "`fedvalue verify` lists everything."
+        )
+    return write_signed(left, left.values, key)
+
+
+def _of_store(left: LeftRun, store: UtilityStore, values: Values, method: str | None) -> Iterator[Check]:
+    """What follows from the trainings. A store that cannot be read is a finding like others."""
+    found = list(trainings(store))
+    yield from found
+    if any(check.state == "wrong" for check in found):
+        yield unchecked("The values", "nothing is computed again from a store that was altered")
+        return
+    try:
+        if values.game_id not in [game.id for game in store.games()]:
+            yield wrong("The store", f"it knows no game {values.game_id}, which the values are of")
+            return
+        yield from chain_of(store, values)
+        yield from ranges(left, store, values)
+        computed = list(again(left, store, values))
+        yield from computed
+        if method is not None:
+            yield from by_another_method(left, store, values, method)
+        if any(check.state == "wrong" for check in computed):
+            yield unchecked("Payouts and reports", "nothing follows from values that are wrong")
+            return
+        yield from payouts(left, values, lambda: _history(store, values))
+        yield from reports(left, store, values)
+    except FedvalueError as error:
+        yield wrong("The store", str(error))
+
+
+def _history(store: UtilityStore, values: Values) -> History:
+    rows = (1 << 62) if values.chain is None else values.chain.rows
+    return read_history(StoreUntil(store, values.game_id, rows), values)
+
+
+def _retrained(
+    left: LeftRun,
+    store: UtilityStore,
+    values: Values,
+    job: Job | None,
+    data_dir: Path | None,
+    count: int,
+    seed: int | None,
+) -> Iterator[Check]:
+    what = "Trainings made again"
+    if job is None and ((left.record or {}).get("format") != "fedvalue.run/1"):
+        yield unchecked(
+            what, "the record does not say how to train. In Python, give the job: verify(…, job=fv.Job(…))"
+        )
+        return
+    try:
+        again_job = job or job_of(left.record, data_dir)
+        yield from trained_again(values, left.record, store, again_job, count, seed)
+    except FedvalueError as error:
+        yield unchecked(what, f"nothing could be trained here: {error}")
+
+
+def _about(left: LeftRun) -> dict[str, str]:
+    values = left.values
+    about = {"Run": left.folder.resolve().name}
+    if values is not None:
+        about |= {"Game": values.game_id, "Method": values.method, "Clients": ", ".join(values.names)}
+        about |= {"Agreement": values.agreement} if values.agreement else {}
+        if values.chain is not None:
+            about["Chain of the store"] = f"{values.chain.rows} rows, the last {values.chain.link}"
+    return about

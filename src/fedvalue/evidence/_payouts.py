@@ -1,0 +1,125 @@
+"""Payouts in the folder of a run: shared out again from the values, to the cent and to the letter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from fedvalue._files import is_sealed, json_ready, sealed
+from fedvalue.agreement import Agreement, PayoutTerms
+from fedvalue.errors import FedvalueError
+from fedvalue.evidence._run import LeftRun
+from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.payout import Payout, payout
+from fedvalue.store import History
+from fedvalue.values import Values
+from fedvalue.what_if import copies_by
+
+__all__ = ["PAYOUT_FORMAT", "is_payout", "payouts", "shared_out_in"]
+
+PAYOUT_FORMAT = "fedvalue.payout/1"
+_CSV, _MARKDOWN = "client,value,half_width_95,share,payout", "# Payout\n"
+
+
+def payouts(run: LeftRun, values: Values, history: Callable[[], History] | None = None) -> Iterator[Check]:
+    """Every payout: the JSON says by which terms, the tables must be those of one of them.
+
+    Where copies share one part, the trainings (`history`) say who they are.
+    """
+    terms = dict[Path, Payout]()
+    for file in run.files:
+        data = _payout_in(file)
+        if data is not None:
+            yield from _from_json(file, data, values, run.agreement, terms, history)
+    for file in run.files:
+        if file.suffix in (".csv", ".md") and is_payout(file):
+            text = file.read_bytes()
+            same = [f for f, p in terms.items() if text in (p.to_csv().encode(), p.to_markdown().encode())]
+            if same:
+                yield sound(file.name, f"says the same as {same[0].name}")
+            elif terms:
+                yield wrong(file.name, "it says something else than the payouts that follow from the values")
+            else:
+                yield wrong(
+                    file.name,
+                    "nothing here says by which terms: have `fedvalue payout` write its JSON beside it (--json)",
+                )
+
+
+def is_payout(file: Path) -> bool:
+    """Whether a file is one that `fedvalue payout` writes."""
+    if file.suffix == ".json":
+        return _payout_in(file) is not None
+    start = file.read_bytes()[:64]
+    return start.startswith((_CSV.encode(), _MARKDOWN.encode()))
+
+
+def shared_out_in(run: LeftRun) -> list[Mapping[str, Any]]:
+    """The payouts of the folder as plain data."""
+    return [data for file in run.files if (data := _payout_in(file)) is not None]
+
+
+def _payout_in(file: Path) -> Mapping[str, Any] | None:
+    if file.suffix != ".json":
+        return None
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) and data.get("format") == PAYOUT_FORMAT else None
+
+
+def _from_json(
+    file: Path,
+    data: Mapping[str, Any],
+    values: Values,
+    agreement: Agreement | None,
+    terms: dict[Path, Payout],
+    history: Callable[[], History] | None,
+) -> Iterator[Check]:
+    if not is_sealed(data):
+        yield wrong(file.name, "its content does not match its checksum, or it has none")
+        return
+    if data.get("copies"):
+        yield unchecked(
+            file.name, "copies share one part in it, by values of a smaller game that are not computed again"
+        )
+        return
+    try:
+        how = data["pot"], data["rule"], data["min_share"], data["round"], data["currency"]
+        options: dict[str, Any] = {"absent": data["absent_rule"], "anyway": True}
+        options |= {"draws": data["stability"]["draws"]} if data["stability"]["draws"] else {}
+        found = payout(values, *how, **options)
+        same = sealed(found.to_dict()) == json_ready(dict(data))
+        if not same and history is not None:
+            found = payout(values, *how, copies=copies_by("share", values, history), **options)
+            same = sealed(found.to_dict()) == json_ready(dict(data))
+    except (KeyError, TypeError, FedvalueError) as error:
+        yield wrong(file.name, f"it cannot be shared out again: {error}")
+        return
+    if not same:
+        yield wrong(file.name, "shared out again by the same terms, the amounts or the words are others")
+        return
+    terms[file] = found
+    if agreement is not None and (other := _other_terms(agreement.payout, found)):
+        yield wrong(file.name, f"shared out otherwise than agreed: {', '.join(other)}")
+    else:
+        agreed = ", as agreed" if agreement is not None else ""
+        yield sound(file.name, f"follows from the values to the cent{agreed}: {found.policy[0]}")
+
+
+def _other_terms(agreed: PayoutTerms, found: Payout) -> list[str]:
+    words = {
+        "rule": (agreed.rule, found.rule),
+        "absent": (agreed.absent, found.absent_rule),
+        "currency": (agreed.currency, found.currency),
+    }
+    numbers = {"min_share": (agreed.min_share, found.min_share), "step": (agreed.step, found.step)}
+    numbers |= {} if agreed.pot is None else {"pot": (agreed.pot, found.pot)}
+    other = [f"{name} {now!r} instead of {was!r}" for name, (was, now) in words.items() if was != now]
+    return other + [
+        f"{name} {now} instead of {was}" for name, (was, now) in numbers.items() if Decimal(was) != now
+    ]

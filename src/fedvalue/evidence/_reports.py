@@ -1,0 +1,126 @@
+"""Reports in the folder of a run: written again from values and trainings, and compared letter by letter."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedvalue._version import __version__
+from fedvalue.errors import FedvalueError
+from fedvalue.evidence._payouts import shared_out_in
+from fedvalue.evidence._run import LeftRun
+from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.payout import RULES
+from fedvalue.report import FORMATS, Cover, Terms, facts_of
+from fedvalue.run import RECORD_FILE
+from fedvalue.store import History, StoreUntil, UtilityStore, read_history
+from fedvalue.values import Values
+
+__all__ = ["is_report", "reports"]
+
+_DATA = re.compile(rb'<script type="application/json" id="fedvalue-report">(.*?)</script>', re.DOTALL)
+_TITLE = b"# What the data of "
+
+
+def is_report(file: Path) -> bool:
+    """Whether a file is one that `fedvalue report` writes."""
+    if file.suffix == ".html":
+        return b'id="fedvalue-report"' in file.read_bytes()
+    return file.suffix == ".md" and file.read_bytes().startswith(_TITLE)
+
+
+def reports(run: LeftRun, store: UtilityStore | None, values: Values) -> Iterator[Check]:
+    """Every report must be one that these values and trainings give."""
+    files = [file for file in run.files if is_report(file)]
+    if not files:
+        return
+    if run.record is None and (run.folder / RECORD_FILE).exists():
+        yield unchecked("The report", "it cannot be written again without the record of the run")
+        return
+    written_by = ((run.record or {}).get("versions") or {}).get("fedvalue", __version__)
+    if written_by != __version__:
+        yield unchecked(
+            "The report",
+            f"it was written by fedvalue {written_by}; this is {__version__}, which words it otherwise",
+        )
+        return
+    histories = list(_histories(store, values))
+    covers = [found.cover for file in files if (found := _told(file)) is not None]
+    for file in files:
+        content, said = file.read_bytes(), _told(file)
+        terms = list(_terms(run)) if said is None else [said.terms]
+        heads = [None, *dict.fromkeys(covers)] if said is None else [said.cover]
+        kind = file.suffix.lstrip(".")
+        ways = product(terms, heads, histories)
+        if any(
+            content == _rendered(values, run.record, history, how, kind, head) for how, head, history in ways
+        ):
+            yield sound(file.name, "written again from values and trainings, it is the same to the letter")
+        else:
+            yield wrong(
+                file.name, "values and trainings do not give this report, by whatever terms of payout"
+            )
+
+
+def _rendered(
+    values: Values,
+    record: Mapping[str, Any] | None,
+    history: History | None,
+    terms: Terms,
+    kind: str,
+    cover: Cover | None,
+) -> bytes | None:
+    try:
+        facts = facts_of(values, history, record, terms, (record or {}).get("budget"), cover)
+        return FORMATS[kind](facts).encode()
+    except FedvalueError:
+        return None
+
+
+def _histories(store: UtilityStore | None, values: Values) -> Iterator[History | None]:
+    """The trainings up to the end of the run, all that are there now, and none: a report may be written later, or without."""
+    if store is not None:
+        grown = values.chain is not None and store.head(values.game_id).rows > values.chain.rows
+        if values.chain is not None:
+            yield read_history(StoreUntil(store, values.game_id, values.chain.rows), values)
+        if grown or values.chain is None:
+            yield read_history(store, values)
+    yield None
+
+
+class _Told(NamedTuple):
+    """What a page says of how it was written."""
+
+    terms: Terms
+    cover: Cover
+
+
+def _told(file: Path) -> _Told | None:
+    """A page has its data in itself; a text has not."""
+    found = _DATA.search(file.read_bytes())
+    if found is None:
+        return None
+    try:
+        data = json.loads(found[1])
+        return _Told(Terms(**data["terms"]), Cover(**data["cover"]))
+    except (ValueError, KeyError, TypeError, RecursionError, FedvalueError):
+        return _Told(Terms(), Cover())  # altered: no page that is written now will be the same
+
+
+def _terms(run: LeftRun) -> Iterator[Terms]:
+    """By which terms a text may have been written: those of the payouts in the folder, or in percent."""
+    anyway = run.values is not None and bool(run.values.warning)
+    yield Terms()
+    for data in shared_out_in(run):
+        told = {name: _text(data, name) for name in ("pot", "currency", "rule")}
+        yield Terms(**told, anyway=anyway, absent=_text(data, "absent_rule") or "excluded")
+    for rule in RULES:
+        yield Terms(None, "", rule, anyway)
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    return str(data.get(name, ""))

@@ -1,0 +1,126 @@
+"""Some coalitions trained again, drawn at random: only who trained what the store says can have these numbers."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedvalue._text import plural
+from fedvalue.coalitions import Trial
+from fedvalue.errors import FedvalueError
+from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.games import evaluate_trials
+from fedvalue.outcome import of_model
+from fedvalue.run import Job
+from fedvalue.store import StoreUntil, UtilityStore
+from fedvalue.values import Values
+
+__all__ = ["job_of", "trained_again"]
+
+_WHAT = "Trainings made again"
+_ROUNDING = 1e-6  # relative, as stores take two trainings for the same
+_SAME = ("numpy", "torch", "scikit-learn")
+
+
+def trained_again(
+    values: Values,
+    record: Mapping[str, Any] | None,
+    store: UtilityStore,
+    job: Job,
+    count: int,
+    seed: int | None,
+) -> Iterator[Check]:
+    """Trains so many of the coalitions in the store, and compares all their metrics."""
+    seed = secrets.randbits(32) if seed is None else seed
+    try:
+        game = job.prepared.game
+    except FedvalueError as error:
+        yield unchecked(_WHAT, f"the data of the run cannot be read here: {error}")
+        return
+    if game.id != values.game_id:
+        yield wrong(_WHAT, f"the data, model or rules here give the game {game.id}, not {values.game_id}")
+        return
+    rows = (1 << 62) if values.chain is None else values.chain.rows
+    kept = StoreUntil(store, game.id, rows)
+    known = sorted({(int(r["mask"], 16), r["replicate"]) for r in kept.rows(game.id) if r["mask"] != "0"})
+    drawn = random.Random(seed).sample(known, min(count, len(known)))
+    apart, exactly = list[str](), 0
+    for (mask, replicate), outcome in evaluate_trials(game, drawn):
+        stored = of_model(kept.read(game.id, [mask], replicate)[mask].metrics)
+        now = of_model(outcome.metrics)
+        shared = stored.keys() & now.keys()
+        exactly += bool(shared) and all(stored[name] == now[name] for name in shared)
+        gaps = {name: abs(stored[name] - now[name]) for name in shared}
+        if not shared:
+            apart.append(f"{_called((mask, replicate), game.names)} has no metric in common")
+        elif any(gap > _ROUNDING * max(1e-3, abs(stored[name])) for name, gap in gaps.items()):
+            worst = max(gaps, key=lambda name: gaps[name])
+            apart.append(
+                f"{_called((mask, replicate), game.names)}: {worst} {now[worst]:.6g}, stored {stored[worst]:.6g}"
+            )
+    told = f"{plural(len(drawn), 'coalition')} of {len(known)}, drawn with the seed {seed}"
+    if not apart:
+        how = (
+            "all to the last bit"
+            if exactly == len(drawn)
+            else f"{exactly} to the last bit, the others up to rounding"
+        )
+        yield sound(_WHAT, f"{told}: {how}")
+    elif other := _elsewhere(record, job):
+        yield unchecked(
+            _WHAT,
+            f"{told}: {'; '.join(apart[:4])}. The run was made with {other}: trainings there may differ by this much. Repeat "
+            "this check with the same versions and device",
+        )
+    else:
+        yield wrong(_WHAT, f"{told}: {'; '.join(apart[:4])}")
+
+
+def _called(trial: Trial, names: tuple[str, ...]) -> str:
+    mask, seed = trial
+    who = [name for i, name in enumerate(names) if mask >> i & 1]
+    return f"{{{', '.join(who[:4])}{', …' if len(who) > 4 else ''}}} (seed {seed})"
+
+
+def _elsewhere(record: Mapping[str, Any] | None, job: Job) -> str:
+    """What was different where the run was made, as far as it is recorded."""
+    if record is None:
+        return "versions that nobody recorded"
+    then, now = record.get("versions") or {}, job.record()["versions"]
+    other = [f"{name} {then[name]}" for name in _SAME if name in then and then[name] != now.get(name)]
+    device = job.record()["device"]
+    other += [f"device {record['device']}" for _ in (0,) if record.get("device") not in (None, device)]
+    return ", ".join(other)
+
+
+def job_of(record: Mapping[str, Any] | None, data_dir: Path | None) -> Job:
+    """The job of a record, for a scenario that has a name; with the data of whoever checks."""
+    told = record or {}
+    scenario, asked = dict(told.get("scenario") or {}), dict(told.get("asked") or {})
+    names = scenario.get("clients") or []
+    return Job(
+        scenario.get("name"),
+        clients=None if scenario.get("name") == "files" else len(names),
+        partition=scenario.get("partition"),
+        samples=scenario.get("samples"),
+        scenario_options=scenario.get("options") or {},
+        data_dir=data_dir if data_dir is not None else scenario.get("data_dir"),
+        model=told.get("model"),
+        model_options=told.get("model_options") or {},
+        metric=asked.get("metric") or told.get("metric"),
+        replicates=told.get("replicates", 1),
+        empty=told.get("empty", "initial"),
+        method=asked.get("method") or told.get("method", "surrogate"),
+        budget=told.get("budget"),
+        options=told.get("options") or {},
+        seed=told.get("seed", 0),
+        device=told.get("device") or "auto",
+        **{
+            name: rule
+            for name, rule in (told.get("training") or {}).items()
+            if name != "seed" and rule != 0.0
+        },
+    )

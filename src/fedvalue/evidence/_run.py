@@ -1,0 +1,151 @@
+"""What a run has left, read for a check: what cannot be read is a finding and not a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedvalue.agreement import Agreement, read_agreement
+from fedvalue.errors import FedvalueError, InputError
+from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.run import (
+    AGREEMENT_FILE,
+    DISCLOSURE_FILE,
+    RECORD_FILE,
+    VALUES_FILE,
+    find_store,
+    read_disclosures,
+    read_record,
+    read_values,
+)
+from fedvalue.values import Values
+
+__all__ = ["LeftRun", "consistency", "open_run"]
+
+
+@dataclass(frozen=True)
+class LeftRun:
+    """A run that is checked. None stands for what is not there, or could not be read."""
+
+    folder: Path
+    values_file: Path
+    values: Values | None
+    record: Mapping[str, Any] | None
+    store: Path | None
+    agreement: Agreement | None
+    given: bool  # whether the agreement came from whoever checks, and not from the folder
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the folder, in the order of their names."""
+        return sorted(path for path in self.folder.iterdir() if path.is_file())
+
+
+def open_run(path: Path, store: Path | None, agreement: Path | None) -> tuple[LeftRun, list[Check]]:
+    """The run, and what was wrong with its files."""
+    folder, file = (path, path / VALUES_FILE) if path.is_dir() else (path.parent, path)
+    if not file.is_file():
+        raise InputError(f"There is no {file}. Name the folder of a run, or a file of values.")
+    values, first = _read("The values", file, lambda: read_values(file))
+    record, second = None, unchecked("The record of the run", f"there is no {RECORD_FILE} beside the values")
+    if path.is_dir() and (folder / RECORD_FILE).exists():
+        record, second = _read("The record of the run", folder / RECORD_FILE, lambda: read_record(path))
+    elif path.is_dir():
+        second = wrong("The record of the run", f"{RECORD_FILE} is missing: every run leaves one")
+    agreed, checks = _agreement(folder, agreement)
+    sent = folder / DISCLOSURE_FILE
+    if path.is_dir() and sent.exists():
+        _, third = _read("What left the clients", sent, lambda: read_disclosures(sent))
+        checks += [third] if third.state == "wrong" else []
+    try:
+        found = store or find_store(path, None)
+    except InputError:
+        found = folder / "store.db"
+    run = LeftRun(
+        folder, file, values, record, found if found.is_file() else None, agreed, agreement is not None
+    )
+    return run, [first, second, *checks]
+
+
+def _read(what: str, file: Path, read: Any) -> tuple[Any, Check]:
+    try:
+        return read(), sound(what, f"{file.name} has the checksum that it was written with")
+    except FedvalueError as error:
+        return None, wrong(what, str(error))
+
+
+def _agreement(folder: Path, given: Path | None) -> tuple[Agreement | None, list[Check]]:
+    """The agreement of whoever checks, or else the copy in the folder; the two must be the same."""
+    what, copy = "The agreement", folder / AGREEMENT_FILE
+    mine = None if given is None else read_agreement(given)
+    theirs, found = None, list[Check]()
+    if copy.is_file():
+        theirs, check = _read(what, copy, lambda: read_agreement(copy))
+        found += [check] if check.state == "wrong" else []
+    if mine is not None and theirs is not None and mine.hash != theirs.hash:
+        found.append(wrong(what, f"{copy.name} in the folder is another agreement than {given}"))
+    agreement = mine or theirs
+    if agreement is None:
+        return None, found or [unchecked(what, "there is none: the run was made without, or nobody gave it")]
+    problems = agreement.problems()
+    found += [wrong(what, problem) for problem in problems]
+    if not problems:
+        signed = len(agreement.signatures)
+        whose = (
+            "yours" if mine is not None else "the copy in the folder; compare its hash with that of your own"
+        )
+        found.append(sound(what, f"{agreement.hash}, {signed} signatures fit ({whose})"))
+    return agreement, found
+
+
+def consistency(run: LeftRun) -> Iterator[Check]:
+    """Whether values, record and agreement speak of the same run."""
+    what, values, record = "Values, record and agreement", run.values, run.record
+    if values is None:
+        return
+    before = []
+    if record is not None:
+        same = {
+            name: getattr(values, name)
+            for name in ("game_id", "metric", "method", "replicates", "seed", "agreement")
+        }
+        told = {"agreement": "", **record}
+        before += [
+            f"the values have {name} {mine!r}, the record {told[name]!r}"
+            for name, mine in same.items()
+            if name in told and told[name] != mine
+        ]
+        names = (record.get("scenario") or {}).get("clients")
+        if values.clients is None and names is not None and list(values.names) != names:
+            before.append("the values name other clients than the record")
+    if run.agreement is not None:
+        before += _against(run.agreement, values, record)
+    elif values.agreement:
+        yield unchecked(
+            what, f"the values were made under the agreement {values.agreement}, which is not here"
+        )
+    yield from (wrong(what, text) for text in before)
+    if not before:
+        yield sound(what, "they speak of the same game, method and clients")
+
+
+def _against(agreement: Agreement, values: Values, record: Mapping[str, Any] | None) -> Iterator[str]:
+    if values.agreement != agreement.hash:
+        yield f"the values were made under {values.agreement or 'no agreement'}, not under {agreement.hash}"
+    known = [member.name for member in agreement.members]
+    if any(name not in known for name in (*values.names, *values.absent)) or (
+        values.clients is None and list(values.names) != known
+    ):
+        yield "the values name other clients than the agreement"
+    if values.game_id != agreement.job.get("game_id"):
+        yield "the values are of another game than the one agreed: other data, model or rules"
+    for name, agreed in agreement.job.items() if record is not None else ():
+        assert record is not None
+        now = record.get(name)
+        if isinstance(agreed, Mapping) and isinstance(now, Mapping):
+            agreed = {key: part for key, part in agreed.items() if name != "scenario" or key != "options"}
+            now = {key: now.get(key) for key in agreed}
+        if name in record and now != agreed:
+            yield f"{name} was agreed otherwise"

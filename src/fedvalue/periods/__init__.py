@@ -1,0 +1,98 @@
+"""Periods: a consortium over time. Members join, leave and change their data; values, payouts and balances go on.
+
+>>> import tempfile
+>>> from fedvalue.run import Job
+>>> periods = Periods(tempfile.mkdtemp())
+>>> quarter = periods.close("2026-Q1", Job("synthetic", clients=3, samples=20, method="exact"), pot=100)
+>>> quarter.name, [line.name for line in quarter.money.settlement.lines], len(periods.closed)
+('2026-Q1', ['client-0', 'client-1', 'client-2'], 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from fedvalue._checks import as_path, expect
+from fedvalue.periods._balances import DEBTS, Account, Balances, Settlement
+from fedvalue.periods._check import problems
+from fedvalue.periods._close import Terms, begin, carried, entry_of
+from fedvalue.periods._entry import Member, Money, Period
+from fedvalue.periods._folder import append, read_closed
+from fedvalue.periods._history import as_csv, as_plain, write_history
+from fedvalue.run import Job
+
+__all__ = [
+    "DEBTS",
+    "Account",
+    "Balances",
+    "Member",
+    "Money",
+    "Period",
+    "Periods",
+    "Settlement",
+    "as_csv",
+    "as_plain",
+]
+
+
+class Periods:
+    """The folder of a consortium: its closed periods, their runs, and one store for all of them.
+
+    What a coalition reached is kept under the data of its members and the rules. After clients have joined, left or
+    changed their data, coalitions of the others are not trained again. What was learnt from the files of the first period
+    (scales, categories, classes) is kept and used in the later ones.
+    """
+
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self.folder = as_path("A folder of periods", folder)
+
+    @property
+    def closed(self) -> tuple[Period, ...]:
+        """All closed periods, the first one first; a folder in which one was altered is refused."""
+        return read_closed(self.folder)
+
+    def close(
+        self,
+        name: str,
+        job: Job,
+        *,
+        pot: Any = None,
+        currency: str = "",
+        rule: str = "floor",
+        min_share: Any = 0,
+        step: Any = "0.01",
+        debts: str = "forgive",
+        escrow: Collection[str] = (),
+        release: Collection[str] = (),
+        renamed: Mapping[str, str] | None = None,
+        new_terms: bool = False,
+        anyway: bool = False,
+        progress: bool = False,
+    ) -> Period:
+        """Values the members of a period, shares out its pot, and writes both down for good.
+
+        Without a pot only values are. `debts="carry"` holds what a client below zero owes against what it earns later.
+        What clients in `escrow` earn is held back until a later period `release`s it. `renamed` gives the new name of a
+        client whose account goes on, by the old one. Rules, model, test set and metric are those of the period before,
+        unless there are `new_terms`. A period that was stopped goes on where it was when the same is called again.
+        """
+        expect("job", job, Job, "an fv.Job", "It says what to run, without store and out.")
+        terms = Terms(pot, currency, rule, min_share, step, debts, tuple(escrow), tuple(release), anyway)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        begun = begin(self.folder, name, job, self.closed, dict(renamed or {}), new_terms)
+        before = carried(begun, terms)
+        period = entry_of(self.folder, begun, begun.job.run(progress=progress), terms, before)
+        append(self.folder, period)
+        self.write_history()
+        return period
+
+    def verify(self) -> list[str]:
+        """Everything that does not fit together; an empty list when all does."""
+        return problems(self.folder)
+
+    def write_history(self) -> Path:
+        """Writes history.html, history.json and history.csv anew from the closed periods."""
+        return write_history(self.folder, self.closed)

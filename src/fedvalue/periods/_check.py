@@ -1,0 +1,78 @@
+"""Whether what is written down fits together: seals, files, and money computed again from the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from fedvalue.errors import FedvalueError
+from fedvalue.periods._balances import Balances
+from fedvalue.periods._close import Terms, settled
+from fedvalue.periods._entry import Period
+from fedvalue.periods._folder import PREPROCESSING_FILE, digest_of, read_closed
+from fedvalue.run import read_values
+from fedvalue.store import UtilityStore
+
+__all__ = ["problems"]
+
+
+def problems(folder: Path) -> list[str]:
+    """Every sentence about something that does not fit."""
+    try:
+        closed = read_closed(folder)
+    except FedvalueError as error:
+        return [str(error)]
+    if not closed:
+        return [f"{folder} holds no closed period."]
+    found = []
+    before = Balances()
+    for period in closed:
+        found += [f"{period.name}: {what}" for what in _of_period(folder, period, before)]
+        before = period.balances
+    kept = closed[-1].preprocessing
+    if kept is not None:
+        found += list(_altered(folder / PREPROCESSING_FILE, kept))
+    try:
+        with UtilityStore(folder / "store.db", create=False) as store:
+            found += [f"store.db: {what}" for what in store.verify()]
+    except FedvalueError as error:
+        found.append(str(error))
+    return found
+
+
+def _of_period(folder: Path, period: Period, before: Balances) -> Iterator[str]:
+    for name, digest in period.files.items():
+        yield from _altered(folder / period.name / name, digest)
+    try:
+        values = read_values(folder / period.name)
+    except FedvalueError as error:
+        yield str(error)
+        return
+    written = {member.name: member.value for member in period.members}
+    if written != dict(zip(values.names, values.mean.tolist(), strict=True)):
+        yield "its values are not those of its run"
+    before = before.renamed(_names(period))
+    if period.money is None:
+        if period.balances != before:
+            yield "its balances changed without a payout"
+        return
+    money = period.money
+    terms = Terms(
+        money.settlement.pot, money.currency, money.rule, money.min_share, money.step, money.debts, money.escrow,
+        money.release, money.anyway,
+    )  # fmt: skip
+    again = settled(values, terms, before)
+    if again != money:
+        yield "its payout is not what its values and terms give"
+
+
+def _names(period: Period) -> Mapping[str, str]:
+    return {member.was: member.name for member in period.members if member.was is not None}
+
+
+def _altered(file: Path, digest: str) -> Iterator[str]:
+    try:
+        if digest_of(file) != digest:
+            yield f"{file.name} was altered after the period was closed"
+    except FedvalueError as error:
+        yield str(error)

@@ -1,0 +1,257 @@
+"""Closing a period: the job is given what earlier periods fixed, run, paid out, and written down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from fedvalue._files import json_ready, json_text, write_file, write_json
+from fedvalue.errors import InputError
+from fedvalue.games import FederatedGame
+from fedvalue.payout import payout
+from fedvalue.periods._balances import Balances, check_terms, settle
+from fedvalue.periods._entry import Member, Money, Period
+from fedvalue.periods._folder import PREPROCESSING_FILE, check_name, digest_of, previous_seal
+from fedvalue.periods._members import Attendance, attend
+from fedvalue.run import RECORD_FILE, VALUES_FILE, Job, Result, sparing
+from fedvalue.scenarios import Scale, Scenario, preprocessing_of
+from fedvalue.store import UtilityStore
+from fedvalue.values import Values
+
+__all__ = ["Terms", "begin", "carried", "entry_of", "settled"]
+
+_OPEN_FILE = "open.json"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a pot is paid out. Without a pot only values are written down, and balances stay as they are."""
+
+    pot: Any = None
+    currency: str = ""
+    rule: str = "floor"
+    min_share: Any = 0
+    step: Any = "0.01"
+    debts: str = "forgive"
+    escrow: Collection[str] = ()
+    release: Collection[str] = ()
+    anyway: bool = False
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A period that is about to be run: its job, its members, and what fixes its values besides them."""
+
+    name: str
+    job: Job
+    attendance: Attendance
+    terms: Mapping[str, Any]
+    closed: Sequence[Period] = field(default=())
+
+
+def begin(
+    folder: Path, name: str, job: Job, closed: Sequence[Period], renamed: Mapping[str, str], new_terms: bool
+) -> Begun:
+    """The job with the folder's store, and with what was learnt from the members of the first period."""
+    check_name(name, closed)
+    if job.store is not None or job.out is not None:
+        raise InputError("Leave store and out to the periods: all trainings are kept in their folder.")
+    fixed = {} if new_terms or not closed else _fixed(folder, job, closed[-1])
+    fixed |= {} if job.period else {"period": name}
+    given = replace(job, **fixed, out=folder / name, store=folder / "store.db", overwrite=True)
+    game = given.prepared.game
+    terms = _terms_of(game)
+    if closed and not new_terms:
+        _refuse_other_terms(terms, closed[-1])
+    attendance = attend(game.scenario, closed, renamed)
+    _rename(folder / "store.db", game)
+    return Begun(name, _decided(folder / name, given, attendance.new), attendance, terms, closed)
+
+
+def _rename(file: Path, game: FederatedGame) -> None:
+    """The same clients may have been there before under other names: that is written down period by period."""
+    if file.exists():
+        with UtilityStore(file) as store:
+            described = store.descriptions().get(game.id, {})
+            if described.get("names") not in (None, list(game.names)):
+                store.rename(game.id, game.names)
+
+
+def _fixed(folder: Path, job: Job, last: Period) -> dict[str, Any]:
+    """What a job takes over from the period before: the preprocessing of files, or the scale of targets."""
+    if isinstance(job.scenario, Scenario):
+        if last.target is None or job.scenario.classes:
+            return {}
+        return {"scenario": replace(job.scenario, target_scale=Scale(*last.target))}
+    file = folder / PREPROCESSING_FILE
+    if last.preprocessing is None or "preprocessing" in job.scenario_options:
+        return {}
+    if digest_of(file) != last.preprocessing:
+        raise InputError(f"{file} was altered since {last.name} was closed. Restore it from a copy.")
+    return {"scenario_options": {**job.scenario_options, "preprocessing": str(file)}}
+
+
+def _terms_of(game: FederatedGame) -> dict[str, Any]:
+    """What the utility of a coalition depends on besides its members."""
+    scenario = game.scenario
+    described = {name: part for name, part in game.description().items() if name != "scenario"}
+    found: dict[str, Any] = json.loads(
+        json.dumps(
+            json_ready(
+                {
+                    **described,
+                    "test": scenario.test.fingerprint,
+                    "test parts": {part: len(rows) for part, rows in scenario.test_parts.items()},
+                    "task": [scenario.task, scenario.classes, scenario.vocabulary],
+                    "metric": game.stored_as,
+                    "empty": game.empty,
+                    "replicates": game.replicates,
+                }
+            )
+        )
+    )
+    return found
+
+
+def _refuse_other_terms(terms: Mapping[str, Any], last: Period) -> None:
+    differing = [name for name in terms if terms[name] != last.terms.get(name)]
+    if differing:
+        raise InputError(
+            f"The values of this period would not be comparable with those of {last.name}: {', '.join(differing)} "
+            f"{'is' if len(differing) == 1 else 'are'} not the same. Keep the terms, or say that they are new: new_terms=True "
+            "(--new-terms). Then everything is trained again."
+        )
+
+
+def _decided(out: Path, job: Job, new: Sequence[str]) -> Job:
+    """The plan is decided once: what a run that was stopped has trained meanwhile must not change it."""
+    file, key = out / _OPEN_FILE, json.loads(json.dumps(json_ready(job.identity())))
+    try:
+        begun = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        begun = {}
+    if (
+        isinstance(begun, dict)
+        and begun.get("job") == key
+        and begun.get("clients") == list(job.prepared.game.names)
+    ):
+        found = begun.get("new")
+        return replace(job, options={**job.options, "new": found}) if found else job
+    decided = sparing(job, new)
+    out.mkdir(parents=True, exist_ok=True)
+    spared = decided.options.get("new") if decided is not job else None
+    write_json(file, {"job": key, "clients": list(job.prepared.game.names), "new": spared})
+    return decided
+
+
+def carried(begun: Begun, terms: Terms) -> Balances:
+    """What is carried over into the period. Terms of payout that cannot be are refused here, before anything is trained."""
+    before = begun.closed[-1].balances if begun.closed else Balances()
+    before = before.renamed({old: new for new, old in begun.attendance.was.items()})
+    if terms.pot is not None:
+        check_terms(
+            terms.rule, terms.debts, terms.escrow, terms.release, list(begun.attendance.status), before
+        )
+        as_pot(terms.pot)
+        currency = next(
+            (p.money.currency for p in reversed(begun.closed) if p.money is not None), terms.currency
+        )
+        if currency != terms.currency:
+            raise InputError(
+                f"Balances are carried over in {currency}. Got {terms.currency or 'no currency'!r}."
+            )
+    return before
+
+
+def as_pot(pot: Any) -> Decimal:
+    """The pot as it is written."""
+    try:
+        exact = Decimal(str(pot))
+    except ArithmeticError:
+        exact = Decimal("nan")
+    if not exact.is_finite() or exact <= 0:
+        raise InputError(f"The pot must be a plain number above 0 such as 1000. Got {pot!r}.")
+    return exact
+
+
+def settled(values: Values, terms: Terms, before: Balances) -> Money | None:
+    """The period in money; None without a pot."""
+    if terms.pot is None:
+        return None
+    pot = as_pot(terms.pot)
+    shares = payout(
+        values,
+        pot + before.reserve,
+        terms.rule,
+        terms.min_share,
+        terms.step,
+        terms.currency,
+        anyway=terms.anyway,
+    )
+    escrow, release = tuple(terms.escrow), tuple(terms.release)
+    settlement = settle(shares, pot, before, terms.debts, escrow, release)
+    return Money(
+        terms.rule, str(terms.min_share), str(terms.step), terms.currency, terms.debts, escrow, release, terms.anyway,
+        settlement,
+    )  # fmt: skip
+
+
+def entry_of(folder: Path, begun: Begun, result: Result, terms: Terms, before: Balances) -> Period:
+    """What is written down of a period that was run, given what is carried over."""
+    values, game = result.values, begun.job.prepared.game
+    money = settled(values, terms, before)
+    interval = values.interval()
+    members = tuple(
+        Member(
+            name,
+            begun.attendance.status[name],
+            data.fingerprint,
+            len(data),
+            float(values.mean[i]),
+            None if interval is None else float(interval[i, 0]),
+            None if interval is None else float(interval[i, 1]),
+            begun.attendance.was.get(name),
+        )
+        for i, (name, data) in enumerate(zip(game.names, game.scenario.clients, strict=True))
+    )
+    scenario, out = game.scenario, folder / begun.name
+    return Period(
+        number=len(begun.closed) + 1,
+        name=begun.name,
+        closed=datetime.now(UTC).isoformat(timespec="seconds"),
+        previous=previous_seal(begun.closed),
+        terms=begun.terms,
+        members=members,
+        left=begun.attendance.left,
+        metric=values.metric,
+        method=values.method,
+        guarantee=values.guarantee,
+        game_id=values.game_id,
+        utility_of_none=values.utility_of_none,
+        utility_of_all=values.utility_of_all,
+        trained=result.cost.trained,
+        known=result.cost.reused,
+        files={name: digest_of(out / name) for name in (VALUES_FILE, RECORD_FILE)},
+        preprocessing=_kept(folder, scenario),
+        target=None if scenario.classes else (scenario.scale.centre, scenario.scale.spread),
+        money=money,
+        balances=before if money is None else money.settlement.after,
+    )
+
+
+def _kept(folder: Path, scenario: Scenario) -> str | None:
+    """What was learnt from files is kept beside the periods; its digest is a part of each."""
+    learnt = preprocessing_of(scenario)
+    if learnt is None:
+        return None
+    file = folder / PREPROCESSING_FILE
+    text = json_text(learnt).encode()
+    if not file.exists() or file.read_bytes() != text:
+        with write_file(file) as written:
+            written.write(text)
+    return digest_of(file)

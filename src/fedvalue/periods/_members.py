@@ -1,0 +1,67 @@
+"""Who is in a period: joined, returned, changed, stayed, or left since the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from fedvalue.errors import InputError
+from fedvalue.periods._entry import Period
+from fedvalue.scenarios import Scenario
+
+__all__ = ["Attendance", "attend"]
+
+
+class Attendance(NamedTuple):
+    """The status of every client by name, those who left, and of whose data nothing was trained in the period before.
+
+    `was` are the former names of those who have another one now.
+    """
+
+    status: Mapping[str, str]
+    left: tuple[str, ...]
+    new: tuple[str, ...]
+    was: Mapping[str, str]
+
+
+def attend(scenario: Scenario, closed: Sequence[Period], renamed: Mapping[str, str]) -> Attendance:
+    """Compares the clients of a scenario with those of the closed periods. `renamed` gives the new name of each."""
+    before = {} if not closed else {member.name: member.data for member in closed[-1].members}
+    ever = {member.name for period in closed for member in period.members}
+    was = _former(renamed, ever, scenario.names)
+    status = {}
+    for name, data in zip(scenario.names, scenario.clients, strict=True):
+        former = was.get(name, name)
+        if former in before:
+            status[name] = "stayed" if before[former] == data.fingerprint else "changed"
+        else:
+            status[name] = "returned" if former in ever else "joined"
+    here = {was.get(name, name) for name in scenario.names}
+    rows_of = {data: name for name, data in before.items() if name not in here}
+    for name, data in zip(scenario.names, scenario.clients, strict=True):
+        if status[name] == "joined" and data.fingerprint in rows_of:
+            status[name] = f"joined with the rows of {rows_of[data.fingerprint]}"
+    trained = set(before.values())
+    new = [
+        name
+        for name, data in zip(scenario.names, scenario.clients, strict=True)
+        if len(data) and data.fingerprint not in trained
+    ]
+    return Attendance(status, tuple(name for name in before if name not in here), tuple(new), was)
+
+
+def _former(renamed: Mapping[str, str], ever: set[str], names: Sequence[str]) -> dict[str, str]:
+    for old, new in renamed.items():
+        if old not in ever:
+            raise InputError(f"renamed names {old!r}, which was in no closed period.")
+        if new not in names or old in names:
+            raise InputError(
+                f"renamed says that {old!r} is called {new!r} now, but the clients are: {', '.join(names)}."
+            )
+        if new in ever:
+            raise InputError(
+                f"renamed gives {old!r} the name {new!r}, which is that of another client of earlier periods."
+            )
+    if len(set(renamed.values())) < len(renamed):
+        raise InputError("renamed gives two clients the same name.")
+    return {new: old for old, new in renamed.items()}
