@@ -11,6 +11,7 @@ from fedvalue.cli._pairs import method_options, model_options, scenario_options
 
 if TYPE_CHECKING:
     from fedvalue.run import Job
+    from fedvalue.weights import read_groups
 
 __all__ = ["job_of"]
 

@@ -14,14 +14,15 @@ from fedvalue.scenarios._checks import unknown, whole
 from fedvalue.scenarios._fetch import FETCHERS, fetch
 from fedvalue.scenarios._fixed import preprocessing_of
 from fedvalue.scenarios._held_out import BY_CLIENT, by_client, is_by_client
+from fedvalue.scenarios._overlap import OVERLAP_COLUMNS, Overlap, Sketch, compare_rows, read_sketch, sketch
 from fedvalue.scenarios._partition import PARTITIONS
 from fedvalue.scenarios._report import ColumnReport, DataReport, PartyReport
 from fedvalue.scenarios._scale import Scale
 from fedvalue.scenarios._sources import folders, located
 from fedvalue.scenarios.files import check_folder
-from fedvalue.scenarios.overlap import Overlap, Sketch, compare_rows, read_sketch, sketch
 
 __all__ = [
+    "OVERLAP_COLUMNS",
     "BY_CLIENT",
     "CLASSIFICATION",
     "FETCHERS",

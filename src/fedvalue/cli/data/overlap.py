@@ -73,9 +73,8 @@ def overlap(
     """
     from secrets import token_bytes
 
-    from fedvalue.scenarios import compare_rows, read_sketch
+    from fedvalue.scenarios import OVERLAP_COLUMNS, compare_rows, read_sketch
     from fedvalue.scenarios import sketch as make
-    from fedvalue.scenarios.overlap import HEAD
 
     if len(paths) == 1 and paths[0].is_dir():
         scenario, key = _read(paths[0], label, option), token_bytes(32)
@@ -89,7 +88,7 @@ def overlap(
     else:
         from rich.text import Text
 
-        table = new_table(*HEAD, right=HEAD[2:6])
+        table = new_table(*OVERLAP_COLUMNS, right=OVERLAP_COLUMNS[2:6])
         for first, second, *numbers in found.rows():
             table.add_row(Text(one_line(first)), Text(one_line(second)), *numbers)
         print_table(table)

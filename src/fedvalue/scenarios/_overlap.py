@@ -38,7 +38,7 @@ from fedvalue._text import plain_table, plural
 from fedvalue.errors import InputError
 from fedvalue.scenarios._base import Dataset
 
-__all__ = ["HEAD", "Overlap", "Pair", "Sketch", "compare_rows", "read_sketch", "sketch"]
+__all__ = ["OVERLAP_COLUMNS", "Overlap", "Pair", "Sketch", "compare_rows", "read_sketch", "sketch"]
 
 _FORMAT = "fedvalue.sketch/1"
 _BITS = 128  # for each of the two views
@@ -125,10 +125,10 @@ class Overlap:
 
     def __str__(self) -> str:
         """A plain table, and what it says."""
-        return "\n".join([plain_table(list(HEAD), self.rows()), *self.lines()])
+        return "\n".join([plain_table(list(OVERLAP_COLUMNS), self.rows()), *self.lines()])
 
 
-HEAD = ("client", "other", "same", "same (other)", "near", "near (other)", "looks like")
+OVERLAP_COLUMNS = ("client", "other", "same", "same (other)", "near", "near (other)", "looks like")
 """The columns of `Overlap.rows`."""
 
 
