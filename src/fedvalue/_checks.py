@@ -112,6 +112,8 @@ def as_array(values: Any, what: str, kind: Any = None, error: type[InputError] =
     """
     import numpy as np
 
+    if np.ma.is_masked(values):
+        raise error(f"{what} must be an array without masked entries. Fill them or leave them out.")
     try:
         if hasattr(values, "detach") and hasattr(values, "cpu"):
             values = values.detach().cpu().numpy()

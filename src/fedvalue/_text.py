@@ -14,6 +14,7 @@ __all__ = [
     "count",
     "csv_text",
     "duration",
+    "is_one_line",
     "listed",
     "markdown_text",
     "minute",
@@ -41,6 +42,15 @@ def one_line(text: str) -> str:
     'a b [31m'
     """
     return "".join(c if c.isprintable() or c == _JOINER else " " for c in text)
+
+
+def is_one_line(name: str) -> bool:
+    """Whether a name can stand in a table as it is: not empty, and nothing in it that is not seen.
+
+    >>> is_one_line("Clinic 3"), is_one_line(""), is_one_line("a\\nb"), is_one_line("\\u202eyob")
+    (True, False, False, False)
+    """
+    return bool(name.strip()) and name == name.strip() and one_line(name) == name
 
 
 def markdown_text(text: str) -> str:

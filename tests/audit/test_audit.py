@@ -138,6 +138,16 @@ class TestFindings:
         assert ("dependent", ("c4", "c0")) in kinds(found)
         assert all(kind == "dependent" for kind, _ in kinds(found))
 
+    def test_no_gap_where_v_of_no_clients_is_a_mean_over_seeds(self, tmp_path: Path) -> None:
+        def lucky(coalition: tuple[int, ...], seed: int) -> float:
+            draw = np.random.default_rng([seed, 7])
+            return len(coalition) ** 0.5 + 0.1 * float(draw.normal()) + 0.05 * sum(coalition)
+
+        game = fv.FunctionGame(4, lucky, batch=False, key="lucky")
+        values = fv.value(game, "exact", store=tmp_path / "s.db")
+        assert values.mean.sum() == pytest.approx(values.utility_of_all - values.utility_of_none)
+        assert "efficiency gap" not in [kind for kind, _ in kinds(audit(values, store=tmp_path / "s.db"))]
+
     def test_a_gap(self) -> None:
         values = Values([0.2, 0.2], ["a", "b"], "ipss", 4, guarantee="biased")
         found = audit(values, {0: [0.0], 1: [0.4], 2: [0.4], 3: [1.0]})

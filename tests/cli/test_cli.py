@@ -439,6 +439,21 @@ def test_compare_sorts_by_error_and_contains_the_equal_split(game: Path) -> None
     assert int(rows["cc"][1]) <= 20
 
 
+@pytest.mark.parametrize(
+    "args", [["--seeds", 1], ["--method", "exact", "--seeds", 1], ["--seeds", 2, "--budget", 12]]
+)
+def test_seeds_mean_the_same_as_in_python(tmp_path: Path, args: list[object]) -> None:
+    rows = np.random.default_rng(0).random((8, 8))
+    np.save(tmp_path / "rows.npy", rows)
+    found = json.loads(output("value", "--table", tmp_path / "rows.npy", *args, "--json", "-"))
+    given = dict(zip((str(arg).lstrip("-") for arg in args[::2]), args[1::2], strict=True))
+    same = fv.value(fv.TableGame(rows), **given)
+    assert (found["method"], found.get("seeds", 1)) == (same.method, given["seeds"])
+    assert fv.Values.from_dict(found).mean.tolist() == same.mean.tolist()
+    if given["seeds"] == 1:
+        assert same.mean.tolist() == fv.value(rows[0], "exact").mean.tolist()
+
+
 def test_compare_all_names_what_it_cannot_run(game: Path) -> None:
     text = output("compare", "--table", game, "--budget", 7)
     assert "Not run: permutation. permutation needs a budget of at least 8 coalitions for 7 clients." in text
@@ -530,7 +545,9 @@ def test_store_show(db: Path, partial: Path) -> None:
 
 def test_store_show_does_not_obey_names(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    fv.value(fv.TableGame([0.0, 1.0, 1.0, 2.0], names=["\x1b[31mred\x07", "two\nlines"]), "exact", store=path)
+    fv.value(fv.TableGame([0.0, 1.0, 1.0, 2.0]), "exact", store=path)
+    with fv.UtilityStore(path) as opened:
+        opened.rename("table", ["\x1b[31mred\x07", "two\nlines"])
     text = output("store", "show", path, "table-")
     assert " [31mred , two lines" in text
     assert not set(text) & set("\x1b\x07")

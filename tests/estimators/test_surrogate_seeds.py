@@ -347,3 +347,19 @@ def test_complete_tables_of_a_few_seeds_know_their_luck_as_well_as_that() -> Non
         low, high = values.interval().T
         held.append((low <= expected) & (expected <= high))
     assert 0.91 <= np.mean(held) <= 0.99
+
+
+@pytest.mark.parametrize("how", [{"budget": 20}, {"budget": 10, "seeds": 1}])
+def test_a_constant_on_all_utilities_changes_nothing_or_is_named(how: dict[str, int]) -> None:
+    inside = np.arange(16)[:, None] >> np.arange(4) & 1
+    rng = np.random.default_rng(0)
+    table = 1 - np.exp(-inside @ [0.1, 0.3, 0.5, 0.9]) + 0.005 * rng.standard_normal((6, 16))
+    plain = fv.value(fv.TableGame(table), **how)
+    for far in (1e11, -1e12):
+        found = fv.value(fv.TableGame(table + far), **how)
+        assert np.abs(found.mean - plain.mean).max() < 0.01
+        assert found.notes == plain.notes
+    lost = fv.value(fv.TableGame(table + 1e15), **how)
+    assert "Subtract a constant" in " ".join(lost.notes)
+    same = fv.value(fv.TableGame(np.full((6, 16), 1 / 3)), **how)
+    assert same.notes == ()

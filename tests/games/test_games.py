@@ -277,3 +277,19 @@ class TestMisbehaviour:
         game = fv.FunctionGame(4, lambda cs: [math.nan if len(c) == 2 else float(table[len(c)]) for c in cs])
         with pytest.raises(fv.UtilityError, match="finite number"):
             fv.value(game, "exact")
+
+
+def test_masked_entries_are_refused() -> None:
+    rows = np.ma.array([1.0, 2.0], mask=[False, True])
+    game = fv.FunctionGame(2, lambda coalition: rows, batch=False)
+    with pytest.raises(fv.UtilityError, match="masked entries"):
+        fv.value(game, "exact")
+    with pytest.raises(fv.GameError, match="masked entries"):
+        fv.TableGame(np.ma.array([0.0, 1.0, 1.0, 2.0], mask=[0, 0, 1, 0]))
+    assert fv.TableGame(np.ma.array([0.0, 1.0, 1.0, 2.0]))([3]) == [2.0]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\u202eyob", " a", "a\x1b[31m"])
+def test_names_that_cannot_stand_in_a_table_are_refused(name: str) -> None:
+    with pytest.raises(fv.GameError, match="without line breaks"):
+        fv.FunctionGame(2, lambda coalition: 1.0, batch=False, names=[name, "b"])

@@ -173,7 +173,7 @@ class TestMoney:
     @pytest.mark.parametrize("field", ["mean", "stderr"])
     def test_nan_is_refused_by_name(self, field: str) -> None:
         values = estimated([1.0, 2.0], [0.1, 0.1])
-        getattr(values, field)[1] = np.nan
+        object.__setattr__(values, field, np.array([1.0, np.nan]))  # nobody can by accident
         with pytest.raises(fv.InputError, match=r"finite number. That of 'c1'"):
             payout(values, 100)
 
@@ -424,3 +424,10 @@ def test_exact_values_of_one_seed_whose_luck_is_not_known() -> None:
     found = fv.payout(values, 100)
     assert found.stability.orders is None
     assert "Another seed would change them" in found.stability.statement
+
+
+@pytest.mark.parametrize("pot", ["1_000", "\u0661\u0660\u0660", "１００"])
+def test_a_pot_is_written_in_plain_digits(pot: str) -> None:
+    values = fv.Values([1.0, 1.0], ["a", "b"], "exact", 4)
+    with pytest.raises(fv.InputError, match="plain number"):
+        fv.payout(values, pot)

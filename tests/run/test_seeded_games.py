@@ -60,18 +60,41 @@ class TestTables:
 
     def test_one_seed_of_several_has_the_values_of_that_seed(self) -> None:
         table = lucky_table()
-        first = table[0].copy()
-        first[0] = table[:, 0].mean()
         one = fv.value(fv.TableGame(table), "surrogate", budget=20, seed=3, seeds=1)
-        assert one.mean == pytest.approx(fv.value(first, "surrogate", budget=20, seed=3).mean)
+        assert one.mean == pytest.approx(fv.value(table[0], "surrogate", budget=20, seed=3).mean)
+
+    @pytest.mark.parametrize("how", [{"seeds": 1}, {"noise": False}])
+    def test_exact_values_of_one_seed_are_those_of_its_row(self, how: dict[str, object]) -> None:
+        table = lucky_table(4, 5)
+        table[:, 0] += np.arange(5)
+        one = fv.value(fv.TableGame(table), "exact", **how)
+        alone = fv.value(table[0], "exact")
+        assert one.mean.tolist() == alone.mean.tolist()
+        assert (one.seeds, one.utility_of_none) == (1, table[0, 0])
+
+    def test_rows_that_are_constant_have_values_of_zero(self) -> None:
+        game = fv.TableGame(np.ones((5, 16)) * np.arange(5)[:, None])
+        for asked in ({"seeds": 1}, {"seeds": 1, "budget": 12}, {"method": "ipss", "budget": 12}):
+            assert np.abs(fv.value(game, **asked).mean).max() < 1e-12
+        side_by_side = fv.compare(game, ["surrogate", "ipss"], budget=40)
+        assert (side_by_side["surrogate"].utility_of_none, side_by_side["ipss"].utility_of_none) == (2.0, 0.0)
+
+    def test_without_a_method_one_seed_is_the_first_row(self) -> None:
+        table = lucky_table(3, 8)
+        one = fv.value(fv.TableGame(table), seeds=1)
+        assert (one.method, one.seeds, one.evaluations) == ("exact", 1, 8)
+        assert one.mean == pytest.approx(shapley_values(3, table[0]))
+
+    @pytest.mark.parametrize("seeds", [True, 0, 1.5, "2"])
+    def test_a_number_of_seeds_is_a_whole_number(self, seeds: object) -> None:
+        with pytest.raises(fv.MethodError, match="seeds"):
+            fv.value(fv.TableGame(lucky_table(3, 8)), budget=8, seeds=seeds)
 
     def test_other_methods_look_at_the_first_seed(self) -> None:
         table = lucky_table()
-        first = table[0].copy()
-        first[0] = table[:, 0].mean()
         for method in ("ipss", "permutation"):
             mean = fv.value(fv.TableGame(table), method, budget=20).mean
-            assert mean == pytest.approx(fv.value(first, method, budget=20).mean)
+            assert mean == pytest.approx(fv.value(table[0], method, budget=20).mean)
 
     def test_the_default_is_exact_only_if_the_budget_covers_all_seeds(self) -> None:
         game = fv.TableGame(lucky_table(3, 4))
@@ -98,6 +121,13 @@ class TestTables:
         assert (first.cost.trained, first.cost.reused) == (40, 0)
         assert (second.cost.trained, second.cost.reused) == (0, 40)
         assert second.mean.tolist() == first.mean.tolist()
+
+    def test_exact_values_are_the_reference_whatever_the_budget_of_the_others(self) -> None:
+        game = fv.TableGame(lucky_table(4, 6))
+        found = fv.compare(game, ["surrogate", "ipss", "exact"], budget=20)
+        assert (found["exact"].evaluations, found["ipss"].evaluations) == (6 * 15, 16)
+        with pytest.raises(fv.BudgetError, match="needs all"):
+            fv.value(game, "exact", budget=20)
 
     def test_methods_are_compared_side_by_side(self) -> None:
         found = fv.compare(fv.TableGame(lucky_table()), ["surrogate", "ipss", "equal"], budget=40)

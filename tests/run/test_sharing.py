@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -184,3 +185,17 @@ def test_a_federated_run_killed_again_and_again_gets_on_and_ends_with_the_same_b
         federated(tmp_path / name).communicate(timeout=120)[0] for name in ("store.db", "whole.db")
     )
     assert last == whole
+
+
+def test_an_observer_that_values_the_same_game_does_not_wait_for_its_own_run(tmp_path: Path) -> None:
+    def quick() -> fv.FunctionGame:
+        return fv.FunctionGame(4, lambda c: float(sum(c)), batch=False, key="quick")
+
+    def nested(evaluation: Any) -> None:
+        fv.value(quick(), "exact", store=tmp_path / "s.db")
+
+    with pytest.raises(fv.StoreError, match=r"observer of a run .* when that run has ended"):
+        fv.value(quick(), "exact", store=tmp_path / "s.db", on_outcome=nested)
+    other = tmp_path / "other.db"  # a store of its own is no matter
+    fv.value(quick(), "exact", store=other, on_outcome=lambda _: fv.value(quick(), "exact"))
+    assert fv.value(quick(), "exact", store=tmp_path / "s.db").mean.tolist() == [0.0, 1.0, 2.0, 3.0]

@@ -305,3 +305,20 @@ class TestDoubts:
             values = fv.value(game, "exact", store=tmp_path / "hospitals.db")
             assert dict(zip(values.names, values.mean, strict=True))["Empty"] == pytest.approx(0.0)
             records = dict(reversed(records.items()))
+
+
+def test_notes_on_a_frame_count() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [1.0]})
+
+    def digests() -> tuple[str, str]:
+        column = frame["a"].copy()
+        column.attrs = dict(frame.attrs)
+        return fingerprint(lambda c: frame.attrs.get("scale"))[0], fingerprint(lambda c: column.attrs)[0]
+
+    bare = digests()
+    frame.attrs["scale"] = 2.0
+    noted = digests()
+    del frame.attrs["scale"]
+    assert digests() == bare
+    assert all(one != other for one, other in zip(bare, noted, strict=True))

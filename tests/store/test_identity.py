@@ -693,7 +693,7 @@ class TestLibraries:
 
 # What every version of Python must find the same. Data is plain: other interpreters may be without numpy.
 SAMPLES = '''
-import collections, dataclasses, enum, functools, json, math, os.path
+import collections, dataclasses, enum, functools, json, math, os.path, typing
 from pathlib import Path
 from math import sqrt
 
@@ -777,11 +777,19 @@ def imports(cs):
     from helper import score
     return [score(c) for c in cs]
 
+class Judge(typing.Protocol):
+    def judge(self) -> int: ...
+class OwnHook(typing.Protocol):
+    @classmethod
+    def __subclasshook__(cls, other): return len(other.__name__) > 2
+lambdas = [lambda c: 1.0, lambda c: 2.0, lambda c: c if c else 3, lambda c: c if c else 4, lambda c: (lambda d: 5)]
+
 def held(thing): return lambda: thing
 
 THINGS = [held(thing) for thing in (plain, comprehended, texts, typed, caught, matched, nested, waiting, wrapped, cached, uses_cached,
           *pair, inside, imports, Kind, Kind.B, Settings, Settings(0.2), Model, Model(2), Model(2).__call__,
-          functools.partial(plain, DATA), Point, Point(1, 2), DATA, HOME, collections.OrderedDict(DATA), Path)]
+          functools.partial(plain, DATA), Point, Point(1, 2), DATA, HOME, collections.OrderedDict(DATA), Path,
+          Judge, OwnHook, typing.Optional[int], typing.List[str], typing.Callable[[int], str], typing.Union[int, Kind], *lambdas)]
 '''
 BARE = """
 import importlib, json, pathlib, sys, types

@@ -53,6 +53,19 @@ class TestNames:
         with pytest.raises(fv.StoreError, match="a, b, c; now they are"):
             fv.value(game(["b", "a", "c"]), "exact", store=other)
 
+    @pytest.mark.parametrize("unnamed", [None, ["client-0", "client-1", "client-2"]])
+    def test_usual_names_in_another_order_are_other_names(self, unnamed: Any, tmp_path: Path) -> None:
+        swapped = ["client-1", "client-0", "client-2"]
+        for first, second in (
+            (swapped, unnamed),
+            (unnamed, swapped),
+            (["client-1", "client-2", "x"], unnamed),
+        ):
+            store = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
+            fv.value(game(first), "exact", store=store)
+            with pytest.raises(fv.StoreError, match="The store knows the game"):
+                fv.value(game(second), "exact", store=store)
+
     @pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "b"], "abc"])
     def test_renaming_needs_a_name_for_each(self, names: Any, store: Path) -> None:
         with fv.UtilityStore(store) as opened, pytest.raises(fv.InputError, match="3 different names"):

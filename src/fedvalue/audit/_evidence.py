@@ -162,7 +162,9 @@ def gap(values: Values, known: Known) -> list[Finding]:
     # Over several seeds, v(N) is what the values add up to: that of a single seed is its luck.
     if ends[0] is None or ends[1] is None or values.other_unit or values.seeds > 1:
         return []
-    none, all_ = (float(known.mean[row]) for row in ends if row is not None)
+    none, all_ = (float(known.mean[row]) for row in ends)
+    if values.utility_of_none is not None:  # which may be a mean over seeds: the values count from it
+        none = values.utility_of_none
     total, added = all_ - none, float(values.mean.sum())
     if abs(added - total) <= _GAP * max(abs(total), 1e-9 * known.spread):
         return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +23,7 @@ from fedvalue.cli._options import (
 from fedvalue.cli._pairs import method_options
 from fedvalue.cli._tables import print_table
 from fedvalue.cli._targets import check_targets, write_result
+from fedvalue.errors import MethodError
 
 __all__ = ["value"]
 
@@ -67,14 +68,20 @@ def value(
     import fedvalue as fv
     from fedvalue.estimators import guarantee_lines
     from fedvalue.games import read_table
-    from fedvalue.run import default_method, with_seeds
+    from fedvalue.run import usual_method
     from fedvalue.weights import read_groups
 
     check_targets(json)
     with notes():
         game = read_table(table, array, negate)
-        chosen = method or default_method(game.n, budget, 1 if seeds == 1 else game.seeds)
-        options = with_seeds(chosen, method_options(chosen, option or ()), seeds)
+        chosen = method or usual_method(game, budget, seeds)
+        options: dict[str, Any] = method_options(chosen, option or ())
+        if seeds is not None:
+            if "seeds" in options:
+                raise MethodError(
+                    "The number of seeds was given twice. Leave it out of the options of the method."
+                )
+            options["seeds"] = seeds
         values = fv.value(
             game, chosen, budget, seed, store, progress=not quiet, groups=read_groups(group or ()), **options
         )

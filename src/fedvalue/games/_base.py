@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Protocol, cast, runtime_checkable
 
 from fedvalue._checks import expect
+from fedvalue._text import is_one_line
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.errors import GameError
 from fedvalue.games._members import Members
@@ -275,4 +276,9 @@ def client_names(n: int, names: Sequence[str] | None) -> tuple[str, ...]:
     given = tuple(str(name) for name in names)
     if len(given) != n or len(set(given)) != n:
         raise GameError(f"names must hold {n} different names. Got {len(given)}: {list(given)[:12]}.")
+    odd = next((name for name in given if not is_one_line(name)), None)
+    if odd is not None:
+        raise GameError(
+            f"names must be texts without line breaks, control characters or spaces at their ends. Got {odd[:60]!r}."
+        )
     return given

@@ -223,6 +223,10 @@ def _said(returned: object) -> Said | Failure:
             "a list of two may be two test rows or a number with its standard error. Return an array of NumPy for rows, "
             f"a tuple for a number with its error. Got {_shown(returned)}"
         )
+    if np.ma.is_masked(returned):
+        return Failure(
+            f"it must return numbers without masked entries. Fill them or leave them out. Got {_shown(returned)}"
+        )
     number = _number(returned)
     if math.isfinite(number):
         return Said(number)

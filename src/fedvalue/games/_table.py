@@ -27,8 +27,8 @@ GameLike: TypeAlias = "Game | ArrayLike"
 class TableGame:
     """A game given by all its utilities: entry m belongs to the coalition whose bitmask is m.
 
-    With several rows, each holds the utilities of a training of all coalitions with a seed of its own. ∅ is not
-    trained: v(∅) is the mean over all rows.
+    With several rows, each holds the utilities of a training of all coalitions with a seed of its own. Over several seeds,
+    v(∅) is the mean over all rows, as ∅ is not trained; values of one seed are those of its row, with the v(∅) there.
 
     >>> game = TableGame([0.0, 1.0, 2.0, 4.0], names=["a", "b"])
     >>> game([0b11, 0b01])
@@ -59,8 +59,6 @@ class TableGame:
                 who,
             )
         rows = np.atleast_2d(table)
-        if len(rows) > 1:
-            rows[:, 0] = rows[:, 0].mean()
         rows.flags.writeable = False
         self._rows = rows
         self.utilities: NDArray[np.float64] = rows[0]

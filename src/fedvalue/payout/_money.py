@@ -18,7 +18,9 @@ _MOST_STEPS = 10**15  # amounts stay well within the 28 digits of a Decimal
 def as_decimal(amount: Amount, what: str) -> Decimal:
     """The amount as it is written: 0.1 is a tenth, whatever floats make of it."""
     try:
-        exact = Decimal(str(amount))
+        text = str(amount)
+        # Python reads 1_000 and digits of other scripts, too; in an amount they are more likely a slip.
+        exact = Decimal(text if text.isascii() and "_" not in text else "nan")
     except InvalidOperation:
         exact = Decimal("nan")
     if not exact.is_finite():

@@ -31,7 +31,14 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
-from fedvalue.run._requests import grouped, refuse_two_ways, with_least, with_own_seeds, with_seeds
+from fedvalue.run._requests import (
+    grouped,
+    refuse_two_ways,
+    usual_method,
+    with_least,
+    with_own_seeds,
+    with_seeds,
+)
 from fedvalue.run._requests import request as method_request
 from fedvalue.run._result import Result
 from fedvalue.run._reuse import sparing
@@ -79,6 +86,7 @@ __all__ = [
     "sparing",
     "stored_trials",
     "value",
+    "usual_method",
     "what_if_claimed",
     "with_least",
     "with_own_seeds",

@@ -50,7 +50,8 @@ def complete_values(
         {*asked.asked, 0, full_mask(game.n)} if ends and not isinstance(asked.asked, range) else asked.asked
     )
     trained, total = ledger.trained(counted), len(counted) * game.replicates
-    none, everyone = ledger.utility(0), ledger.utility(full_mask(game.n))
+    none = ledger.mean_of_empty() if asked.trials else ledger.utility(0)
+    everyone = ledger.utility(full_mask(game.n))
     if asked.trials:
         counted_trials = asked.trials | ({(full_mask(game.n), 0)} if ends else set())
         trained, total = ledger.trained_trials(counted_trials), len(counted_trials)

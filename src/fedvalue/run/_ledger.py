@@ -92,26 +92,31 @@ class Ledger:
 
     def learn_trials(self, trials: Sequence[Trial]) -> NDArray[np.float64]:
         """The utilities of trainings with several seeds, in their order, evaluating in one batch what is not known."""
-        if self._empty_is_luck and any(mask == 0 for mask, _ in trials):
-            self._learn(list(dict.fromkeys([*((0, seed) for seed in range(_EMPTY_SEEDS)), *trials])))
-            empty = float(np.mean(self._of_empty()))
-        else:
-            self._learn(list(dict.fromkeys(trials)))
-            empty = None
+        of_empty = self._trials_of_empty if any(mask == 0 for mask, _ in trials) else []
+        self._learn(list(dict.fromkeys([*of_empty, *trials])))
+        empty = self.mean_of_empty() if of_empty else None
         return np.array([self.known[seed][mask] if mask or empty is None else empty for mask, seed in trials])
 
     @property
-    def _empty_is_luck(self) -> bool:
-        """Whether v(∅) differs from seed to seed, as with a function that takes one: nobody fixes it by a rule."""
-        return self.reading.grounded is None and isinstance(self.game, Reseeded) and self.game.seeds is None
+    def _trials_of_empty(self) -> list[Trial]:
+        """What v(∅) over several seeds is the mean of, where it differs between them: nobody fixes it by a rule."""
+        if self.reading.is_empty(0) or not isinstance(self.game, Reseeded):
+            return []
+        return [(0, seed) for seed in range(self.game.seeds or _EMPTY_SEEDS)]
 
     def _of_empty(self) -> list[float]:
-        return [self.known[seed][0] for seed in range(_EMPTY_SEEDS) if 0 in self.known[seed]]
+        return [self.known[seed][0] for _, seed in self._trials_of_empty if 0 in self.known[seed]]
+
+    def mean_of_empty(self) -> float | None:
+        """v(∅) over several seeds; None where it is not known."""
+        found = self._of_empty()
+        return float(np.mean(found)) if found else self.utility(0)
 
     @property
     def empty_variance(self) -> float:
-        """The variance of v(∅) as a mean over seeds."""
-        found = self._of_empty() if self._empty_is_luck else []
+        """The variance of v(∅) as a mean over seeds; of a table, the mean is over all there are."""
+        any_seed = isinstance(self.game, Reseeded) and self.game.seeds is None
+        found = self._of_empty() if any_seed else []
         return float(np.var(found, ddof=1)) / len(found) if len(found) > 1 else 0.0
 
     def _learn(self, asked: Sequence[Trial]) -> None:
@@ -197,8 +202,6 @@ class Ledger:
                 if mask in stored and not self.reading.lacks_metric(mask, stored[mask]):
                     self._note_empty(mask, stored[mask])
                     found[replicate] = float(self.game.utility(stored[mask]))
-        if mask == 0 and self._empty_is_luck and len(self._of_empty()) > 1:
-            return float(np.mean(self._of_empty()))
         complete = [utility for utility in found if utility is not None]
         return float(np.mean(complete)) if len(complete) == len(found) else None
 
@@ -280,7 +283,7 @@ class Ledger:
         store = self.store
         assert store is not None
         assert isinstance(store, Claiming)
-        with Shift(store) as shift:
+        with Shift(store, self.game.id) as shift:
             mine: list[Trial] = []
 
             def claim(trials: Sequence[Trial]) -> list[Trial]:
@@ -307,6 +310,7 @@ class Ledger:
                     self._take_in(evaluate_trials(self.game, left), left, incomplete, total, shift)
                 elif elsewhere := len(self._unknown(missing)):
                     coalitions = plural(elsewhere, "coalition")
+                    shift.refuse_to_wait_for_itself(coalitions)
                     self.observers.on_stage(f"waiting for {coalitions} that another process is at")
                     shift.wait()
 

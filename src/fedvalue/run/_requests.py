@@ -13,7 +13,14 @@ from fedvalue.coalitions import Trial
 from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
 from fedvalue.games import Certain, Game, Reseeded, Traceable
-from fedvalue.run._methods import LARGEST_EXACT, MethodLike, as_method, check_options, default_budget
+from fedvalue.run._methods import (
+    LARGEST_EXACT,
+    MethodLike,
+    as_method,
+    check_options,
+    default_budget,
+    default_method,
+)
 from fedvalue.weights import Blocks, blocks_of
 
 __all__ = [
@@ -24,6 +31,7 @@ __all__ = [
     "plan_of",
     "refuse_two_ways",
     "request",
+    "usual_method",
     "with_least",
     "with_own_seeds",
     "with_seeds",
@@ -72,6 +80,14 @@ def request(method: MethodLike, options: Mapping[str, Any]) -> Request:
     found = as_method(method)
     check_options(found, options)
     return Request(found, options)
+
+
+def usual_method(game: Game, budget: int | None, seeds: int | None = None) -> str:
+    """The method when nothing is said of it, whatever is said of the number of seeds."""
+    there_are = game.seeds if isinstance(game, Reseeded) else 1
+    if seeds is not None and (seeds > 1 or there_are is None):  # others show the luck of one seed
+        return "surrogate"
+    return default_method(game.n, budget, 1 if seeds == 1 else there_are)
 
 
 def grouped(
@@ -183,7 +199,9 @@ def admit(
     for asked in requests:
         asked.most_seeds = _seeds(game, asked, one_seed)
         _refuse_disguised(game, asked)
-        _set_budget(asked, game.n, budget)
+        # Among others, exact values are the reference, whatever the others may spend.
+        in_company = alone is None and asked.method.guarantee == "exact"
+        _set_budget(asked, game.n, None if in_company else budget)
         if asked.method.view and not isinstance(game, Traceable):
             raise MethodError(
                 f"{asked.method.name} needs a federated game (FederatedGame): it looks at the clients' updates "

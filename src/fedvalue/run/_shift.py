@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from threading import Event, Thread
 from types import TracebackType
+from typing import Any
 
 from fedvalue.coalitions import Trial, by_seed
 from fedvalue.errors import StoreError
-from fedvalue.store import Claiming, new_owner
+from fedvalue.store import Claiming, UtilityStore, new_owner
 
 __all__ = ["Shift"]
 
@@ -20,6 +22,9 @@ _RENEW_SECONDS = 10.0
 _PATIENCE_SECONDS, _PATIENCE = 600.0, 10.0
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 
+# Games and stores that runs of this thread are at, one within the other.
+_UNDER_WAY: ContextVar[tuple[Any, ...]] = ContextVar("under_way", default=())
+
 
 class Shift:
     """Claims coalitions in the name of this run, renews the claims while it gets on, and ends them at its end.
@@ -28,8 +33,9 @@ class Shift:
     its claims run out and another one takes over.
     """
 
-    def __init__(self, store: Claiming) -> None:
+    def __init__(self, store: Claiming, game_id: str) -> None:
         self.store = store
+        self._work = game_id, store.path.resolve() if isinstance(store, UtilityStore) else id(store)
         self.owner = new_owner()
         self._moved = time.monotonic()
         self._longest = 0.0
@@ -39,11 +45,13 @@ class Shift:
 
     def __enter__(self) -> Shift:
         self._renewing.start()
+        self._before = _UNDER_WAY.set((*_UNDER_WAY.get(), self._work))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _UNDER_WAY.reset(self._before)
         self._over.set()
         self._renewing.join()
         if kind is None:
@@ -67,6 +75,14 @@ class Shift:
         now = time.monotonic()
         self._longest = max(self._longest, now - self._moved)
         self._moved, self._wait = now, _FIRST_WAIT
+
+    def refuse_to_wait_for_itself(self, what: str) -> None:
+        """Raises where a run waits for one that goes on only when it has returned: an observer of that one called it."""
+        if self._work in _UNDER_WAY.get()[:-1]:
+            raise StoreError(
+                f"This run was started by an observer of a run of the same game with the same store, which is at {what} "
+                "that it needs, so each would wait for the other. Call it when that run has ended, or with another store."
+            )
 
     def wait(self) -> None:
         """For others, a little longer each time."""

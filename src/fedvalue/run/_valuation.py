@@ -27,17 +27,27 @@ from fedvalue.games import (
     as_game,
 )
 from fedvalue.run._complete import complete_values
+from fedvalue.run._estimates import checked_estimate
 from fedvalue.run._ledger import Ledger
-from fedvalue.run._methods import MethodLike, check_types, default_method, runnable_methods
+from fedvalue.run._methods import MethodLike, check_types, runnable_methods
 from fedvalue.run._observers import Observer, Observers, OnOutcome, OnStage, OnValues
 from fedvalue.run._progress import progress_bar
-from fedvalue.run._requests import Request, admit, checked_budget, grouped, plan_of, request
+from fedvalue.run._requests import (
+    Request,
+    admit,
+    checked_budget,
+    grouped,
+    plan_of,
+    request,
+    usual_method,
+    with_seeds,
+)
 from fedvalue.store import Store, UtilityStore
 from fedvalue.values import Estimate, Values
 
 __all__ = ["StoreLike", "compare", "run_requests", "value"]
 
-_MOST_IDLE = 1_000_000  # asks that bring nothing new: more is a plan that never ends
+_MOST_IDLE = 100_000  # asks that bring nothing new: more is a plan that never ends
 
 
 class Trials(list[Trial]):
@@ -81,12 +91,17 @@ def value(
     """
     the_game = as_game(game)
     budget = checked_budget(budget)
-    seeds = the_game.seeds if isinstance(the_game, Reseeded) and options.get("seeds") != 1 else 1
-    if method is None:  # an option 'seeds' is one of the surrogate
-        method = "surrogate" if "seeds" in options else default_method(the_game.n, budget, seeds)
-    asked = grouped(request(method, options), the_game.names, groups)
+    seeds = options.pop("seeds", None)
+    if seeds is not None:
+        seeds = whole("The option 'seeds'", seeds, 1, error=MethodError)
+    chosen = usual_method(the_game, budget, seeds) if method is None else method
+    asked = grouped(request(chosen, with_seeds(chosen, options, seeds)), the_game.names, groups)
+    # Any method values the first row of a table, if told so; exact values of a training are those of one seed anyway.
+    first_row = seeds == 1 and isinstance(the_game, Reseeded) and the_game.seeds is not None
     observer = Observer(on_stage, on_outcome, on_values)
-    (result,) = run_requests(the_game, [asked], budget, seed, store, progress, observer, use_stored=True)
+    (result,) = run_requests(
+        the_game, [asked], budget, seed, store, progress, observer, use_stored=True, one_seed=first_row
+    )
     return result
 
 
@@ -231,7 +246,7 @@ def _step(
     try:
         asks[j] = _asked(n, asked, next(plan) if answer is None else plan.send(answer))
     except StopIteration as done:
-        estimates[asked.method] = _estimate(n, asked.method, done.value)
+        estimates[asked.method] = checked_estimate(n, asked.method, done.value)
     except FedvalueError:
         raise
     except (Exception, SystemExit) as error:
@@ -285,23 +300,6 @@ def _coalitions(n: int, method: Method, ask: Any, least: int) -> Sequence[int]:
     return masks
 
 
-def _estimate(n: int, method: Method, returned: Any) -> Estimate:
-    if not isinstance(returned, Estimate):
-        raise MethodError(f"{method.name} must return an Estimate. Got {str(returned)[:80]!r}.")
-    if np.shape(returned.mean) != (n,):
-        raise MethodError(
-            f"{method.name} must return one value per client ({n}). Got shape {np.shape(returned.mean)}."
-        )
-    for what, numbers in (("value", returned.mean), ("standard error", returned.stderr)):
-        if numbers is not None and (np.iscomplexobj(numbers) or not np.isfinite(numbers).all()):
-            raise MethodError(
-                f"{method.name} must return finite numbers. A {what} is {np.asarray(numbers).tolist()}."
-            )
-    if returned.stderr is not None and (np.shape(returned.stderr) != (n,) or np.min(returned.stderr) < 0):
-        raise MethodError(f"{method.name} must return a standard error of at least 0 per client, or none.")
-    return returned
-
-
 def _charge(asked: Request, ask: Ask) -> None:
     """Counts distinct coalitions, or trainings of them; a plan that asks for more than its budget is stopped."""
     before = asked.evaluations
@@ -315,7 +313,8 @@ def _charge(asked: Request, ask: Ask) -> None:
     asked.idle = asked.idle + 1 if asked.evaluations == before else 0
     if asked.idle > _MOST_IDLE:
         raise MethodError(
-            f"{asked.method.name} asked {_MOST_IDLE:,} times in a row for nothing that it did not know, and was stopped."
+            f"{asked.method.name} asked {_MOST_IDLE:,} times in a row for nothing that it did not know, and was stopped. "
+            "A plan must return its Estimate, also where the budget is not spent."
         )
     if asked.evaluations > asked.budget:
         raise BudgetError(

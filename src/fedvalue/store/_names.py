@@ -21,10 +21,14 @@ def default_names(n: int) -> list[str]:
 def other_names(game_id: str, n: int, known: Any, given: Sequence[str]) -> StoreError | None:
     """What to say where a game comes with other names than it is known by; None where it may.
 
-    Names that nobody gave say nothing, neither in the store nor in the game.
+    Names that nobody gave say nothing, neither in the store nor in the game, unless the same names have other places on
+    the other side.
     """
-    usual = default_names(n)
-    if not isinstance(known, list) or not given or list(given) == known or usual in (known, list(given)):
+    if not isinstance(known, list) or not given or list(given) == known:
+        return None
+    places = {name: place for place, name in enumerate(known)}
+    moved = any(places.get(name, place) != place for place, name in enumerate(given))
+    if default_names(n) in (known, list(given)) and not moved:
         return None
     same = sorted(given) == sorted(known)
     return StoreError(

@@ -128,6 +128,12 @@ class Values:
             if given is None and name != "mean":
                 continue
             object.__setattr__(self, name, _vector(given, len(names), f"Values.{name}"))
+        if self.stderr is not None and not (np.isfinite(self.stderr) & (self.stderr >= 0)).all():
+            raise InputError(
+                f"Values.stderr must hold finite numbers of at least 0. Got {self.stderr.tolist()}."
+            )
+        if self.dof is not None and not (self.dof > 0).all():
+            raise InputError(f"Values.dof must hold numbers above 0. Got {self.dof.tolist()}.")
         unknown = sorted(set(self.parts) - set(PARTS))
         if unknown:
             raise InputError(f"The parts of an error are {', '.join(PARTS)}. Got {unknown}.")
@@ -141,6 +147,9 @@ class Values:
             object.__setattr__(self, "covariance", np.sum(list(parts.values()), axis=0))
         if self.stderr is None and parts and self.covariance is not None:
             object.__setattr__(self, "stderr", deviations(self.covariance))
+        for array in (self.mean, self.stderr, self.dof, self.covariance, *parts.values()):
+            if array is not None:
+                array.flags.writeable = False  # whoever is shown values cannot change them
 
     @property
     def n(self) -> int:
@@ -398,6 +407,8 @@ def _square(matrix: ArrayLike, n: int, what: str) -> NDArray[np.float64]:
     square: NDArray[np.float64] = as_array(matrix, what, np.float64)
     if square.shape != (n, n):
         raise InputError(f"{what} must be a square matrix over {n} names. Got shape {square.shape}.")
+    if not np.isfinite(square).all():
+        raise InputError(f"{what} must hold finite numbers. There is one that is not.")
     return square
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.estimators._shapley import shapley_values
+from fedvalue.estimators.surrogate._constant import is_constant
 from fedvalue.estimators.surrogate._design import fixed_plan
 from fedvalue.estimators.surrogate._kernel import (
     Coalitions,
@@ -82,7 +83,7 @@ def luck_of_a_seed(
     observed = rows.ravel()
     spread = float(observed.std())
     dof = (len(rows) - 1.0) * (n - 1)  # each further seed shows n − 1 differences between clients
-    if spread <= 1e-12 * max(1.0, abs(float(observed.mean()))):
+    if is_constant(observed, empty):
         return np.zeros((n, n)), dof
     seeds = np.repeat(np.arange(len(rows)), len(masks))
     trained = Coalitions.of(masks * len(rows), n, seeds)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedvalue.coalitions import full_mask
 from fedvalue.estimators._shapley import shapley_values
+from fedvalue.estimators.surrogate._constant import is_constant, lost_in_rounding
 from fedvalue.estimators.surrogate._design import best_additions, others
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
 from fedvalue.estimators.surrogate._posterior import Posterior, posterior, spread_given, weights_given
@@ -145,10 +146,11 @@ class OneSeed:
         centre, spread = observed.mean(), observed.std()
         if len(masks) < 2:
             return self._estimate(*self.fallback()), None
-        if spread <= 1e-12 * max(abs(centre), abs(empty)):  # whoever takes part, it is always the same
+        if is_constant(observed, empty):  # whoever takes part, it is always the same
             equal = (centre - empty) * self.share
             covariance = np.diag((equal / len(masks)) ** 2)
-            return self._estimate(equal, covariance, linear=self._linear(None)), None
+            estimate = self._estimate(equal, covariance, linear=self._linear(None))
+            return replace(estimate, notes=[*estimate.notes, *lost_in_rounding(observed)]), None
         # Rounded, so that utilities in other units give the same numbers, not almost the same.
         y = np.round((observed - centre) / spread, 11)
         noise = np.array([self.variance.get(mask, 0.0) for mask in masks]) / spread**2

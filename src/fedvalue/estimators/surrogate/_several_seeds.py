@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.coalitions import Trial
+from fedvalue.estimators.surrogate._constant import is_constant, lost_in_rounding
 from fedvalue.estimators.surrogate._design import best_additions
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
 from fedvalue.estimators.surrogate._luck_of_a_seed import luck_between
@@ -90,11 +91,12 @@ class SeveralSeeds:
         centre, spread = observed.mean(), observed.std()
         rows, share = len(self.means.share), self.means.share
         nothing = np.zeros((rows, rows))
-        if spread <= 1e-12 * max(abs(centre), abs(self.empty)):
+        if is_constant(observed, self.empty):
             equal = (centre - self.empty) * share
             linear = self._linear(np.zeros((rows, len(kept))), kept)
             error = np.diag((equal / len(observed)) ** 2)
-            return _estimate(equal, error, nothing, linear), None
+            estimate = _estimate(equal, error, nothing, linear)
+            return replace(estimate, notes=[*estimate.notes, *lost_in_rounding(observed)]), None
         y = np.round((observed - centre) / spread, 11)
         trained = Coalitions.of(self.masks, n, self.seeds)[np.array(kept)]
         try:

@@ -73,7 +73,8 @@ def _of_pandas(pd: Any, value: Any, where: str, look: Look) -> tuple[Part, ...]:
     if isinstance(value, pd.DataFrame):
         columns = (_column(pd, value.iloc[:, i], where, look) for i in range(value.shape[1]))
         held = [part for column in columns for part in column]
-        return f"frame {kind}", look(value.columns, where), look(value.index, where), *held
+        notes = (look(value.attrs, f"{where}.attrs"),) if value.attrs else ()
+        return f"frame {kind}", look(value.columns, where), look(value.index, where), *held, *notes
     if isinstance(value, pd.MultiIndex):
         levels = [
             part for i in range(value.nlevels) for part in _column(pd, value.get_level_values(i), where, look)
@@ -86,6 +87,7 @@ def _of_pandas(pd: Any, value: Any, where: str, look: Look) -> tuple[Part, ...]:
         look(value.name, where),
         look(value.index, where),
         *_column(pd, value, where, look),
+        *((look(value.attrs, f"{where}.attrs"),) if value.attrs else ()),
     )
 
 

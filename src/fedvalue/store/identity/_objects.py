@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, List, Optional, get_args, get_origin  # noqa: UP035
 
 from fedvalue.store.identity._arrays import parts_of
 from fedvalue.store.identity._functions import CodeReader
@@ -41,6 +41,7 @@ _SAY_ALL = (
     range, slice, uuid.UUID, types.GenericAlias, types.UnionType,
 )  # fmt: skip
 _OPERATORS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
+_HINTS = (type(Optional[int]), type(List[int]))  # noqa: UP006, UP045
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 # The places of slots and of the fields of a named tuple: their values are in the objects.
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(namedtuple("_", "a"))["a"]))
@@ -48,6 +49,7 @@ _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(name
 _WRITTEN_BY_PYTHON = frozenset([
     "__annotate__", "__annotate_func__", "__delattr__", "__eq__", "__ge__", "__getnewargs__", "__getstate__", "__gt__",
     "__hash__", "__init__", "__le__", "__lt__", "__new__", "__replace__", "__repr__", "__setattr__", "__setstate__",
+    "__subclasshook__",  # of a protocol
     "_abc_impl", "_asdict", "_field_defaults", "_fields", "_is_protocol", "_is_runtime_protocol", "_make", "_replace",
 ])  # fmt: skip
 _CONSTRUCTORS = frozenset(["__init__", "__new__", "__post_init__", "__setstate__"])
@@ -93,6 +95,7 @@ class Inspector:
             (PurePath, lambda v, w: ("path", v.as_posix())),
             (re.Pattern, lambda v, w: ("pattern", *self._all((v.pattern, v.flags), w))),
             (_SAY_ALL, lambda v, w: (type(v).__name__, repr(v))),
+            (_HINTS, self._hint),
             (_OPERATORS, lambda v, w: ("operator", self.look(v.__reduce__(), w))),
             (bytearray, lambda v, w: ("bytearray", bytes(v))),
             (logging.Logger, lambda v, w: ("logger", v.name)),
@@ -145,6 +148,12 @@ class Inspector:
                 f"{where}, which remembers results of earlier calls (functools.cache: {where}.cache_clear() forgets them)"
             )
         return "cached", self.look(value.__wrapped__, where)
+
+    def _hint(self, value: Any, where: str) -> Parts:
+        """A type hint such as Optional[int], which every version of Python keeps in other attributes."""
+        origin = get_origin(value)
+        kind = self.look(origin, where) if isinstance(origin, type) else str(origin)
+        return "hint", kind, self.look(list(get_args(value)), where)
 
     def _doubt(self, value: Any, where: str) -> None:
         self.code.doubt(f"{where} ({type(value).__name__})")

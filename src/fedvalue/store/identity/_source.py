@@ -116,10 +116,34 @@ def _find(code: CodeType, text: str) -> Definition | None:
     if not rewritten and not any(_equal(code, other) for other in _compiled(text).get(place, [])):
         return None
     if len(nodes) > 1 and isinstance(nodes[0], ast.Lambda):
-        at = set(code.co_positions())
-        there = [n for n in nodes if isinstance(n, ast.Lambda) and _position(n.body) in at]
+        there = _lambdas_of(code, [node for node in nodes if isinstance(node, ast.Lambda)])
         nodes = list({text_of(node): node for node in there or nodes}.values())
     return nodes[0] if len(nodes) == 1 else None
+
+
+def _lambdas_of(code: CodeType, nodes: list[ast.Lambda]) -> list[ast.Lambda]:
+    """Those of the lambdas of one line that the code may be of.
+
+    Its instructions say where they come from, but Python 3.12 does not say it of all of them.
+    """
+    at = set(code.co_positions())
+    exact = [node for node in nodes if _position(node.body) in at]
+    around = [node for node in nodes if any(_is_within(place, _position(node.body)) for place in at)]
+    if exact or around:  # of lambdas within each other, the innermost
+        return exact or [max(around, key=lambda node: (node.lineno, node.col_offset))]
+    return [node for node in nodes if _equal(code, _compiled_alone(node))]
+
+
+def _is_within(place: tuple[int | None, ...], body: tuple[int | None, ...]) -> bool:
+    if None in place or None in body:
+        return False
+    (line, end, start, stop), (of, to, left, right) = place, body
+    return (of, left) <= (line, start) and (end, stop) <= (to, right)
+
+
+def _compiled_alone(node: ast.Lambda) -> CodeType:
+    whole = compile(ast.Expression(node), "<text>", "eval", dont_inherit=True)
+    return next(constant for constant in whole.co_consts if isinstance(constant, CodeType))
 
 
 def _position(node: ast.expr) -> tuple[int, int | None, int, int | None]:
