@@ -61,12 +61,13 @@ _PRIOR = {
     TRIPLE: (math.log(0.01), 1.5),
     PRODUCT: (math.log(0.03), 1.5),
     # The luck of training, measured on ten games trained 16 to 48 times: luck that all trainings of a seed have in
-    # common, and that clients have with a seed, is in proportion to the luck of single trainings.
+    # common, and that clients have with a seed, is in proportion to the luck of single trainings. How much luck clients
+    # have of their own is left wide: games of another kind may have more of it, or less where many take part.
     NOISE: (-3.5, 2.0),
     NOISE_POWER: (-0.4, 0.4),
     LUCK_LEVEL: (0.0, 1.0),
-    LUCK_WHO: (-0.2, 0.6),
-    LUCK_POWER: (-0.5, 0.3),
+    LUCK_WHO: (-0.2, 1.0),
+    LUCK_POWER: (-0.5, 0.6),
 }
 WITHOUT_LUCK = NOISE  # this many come first: those of a game that was trained with one seed
 MEAN: Array = np.array([_PRIOR[k][0] for k in range(len(_PRIOR))])
@@ -78,7 +79,7 @@ _LUCK_LEVEL_FLOOR, _LUCK_LEVEL_REACH = (
     0.3,
     1.5,
 )  # a seed's level: alike from size 2 to N, less so for single clients
-_LUCK_WHO_REACH = 1.8  # neighbouring sizes correlate by .9, sizes 1 and n − 1 hardly
+_LUCK_WHO_REACH = 3.0  # a client is lucky at all sizes: those of ten clients correlate by .6 and more
 
 
 @dataclass(frozen=True)
