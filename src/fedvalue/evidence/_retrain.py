@@ -63,7 +63,9 @@ def trained_again(
             lies = True
         elif any(gap > _ROUNDING * max(1e-3, abs(stored[name])) for name, gap in gaps.items()):
             worst = max(gaps, key=lambda name: gaps[name])
-            lies |= any(gap > _may_differ(name, stored[name], values.test_rows) for name, gap in gaps.items())
+            lies |= any(
+                gap > _may_differ(name, stored[name], _rows(name, values, job)) for name, gap in gaps.items()
+            )
             apart.append(
                 f"{_called((mask, replicate), game.names)}: {worst} {now[worst]:.6g}, stored {stored[worst]:.6g}"
             )
@@ -87,11 +89,19 @@ def trained_again(
 
 def _may_differ(name: str, stored: float, rows: int | None) -> float:
     """How far other versions may be from a number; whatever versions a record claims."""
-    if name == "correct":
+    metric = name.rpartition("/")[2]
+    if metric == "correct":
         return max(1.0, _VERSIONS * stored)
-    by_rows = _ROWS.get(name, 0) / rows if rows else 0.0
-    scale = 1.0 if name == "r2" else max(1e-3, abs(stored))  # r2 may be near 0 by itself
+    by_rows = _ROWS.get(metric, 3 if "#" in metric else 0) / rows if rows else 0.0  # #: a metric of one's own
+    scale = 1.0 if metric == "r2" else max(1e-3, abs(stored))  # r2 may be near 0 by itself
     return max(_VERSIONS * scale, by_rows) + 1e-9
+
+
+def _rows(name: str, values: Values, job: Job) -> int | None:
+    """How many test rows a metric is of: part/metric is of a part."""
+    parts = job.prepared.scenario.test_parts
+    part = name.rpartition("/")[0]
+    return len(parts[part]) if part in parts else values.test_rows
 
 
 def _called(trial: Trial, names: tuple[str, ...]) -> str:
