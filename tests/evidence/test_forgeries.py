@@ -225,6 +225,33 @@ class TestCopies:
         assert "payout.json" in lines(fv.verify(tmp_path / "run"), "WRONG")
 
 
+class TestFiles:
+    def test_a_report_by_other_terms_than_agreed(self, case: Path) -> None:
+        command = [
+            "report",
+            str(case / "run"),
+            "--pot",
+            "5000",
+            "--rule",
+            "shift",
+            "--currency",
+            "EUR",
+            "--quiet",
+        ]
+        assert CliRunner().invoke(app, command).exit_code == 0
+        said = lines(checked(case), "WRONG: report.html")
+        assert "rule 'shift' instead of 'floor'" in said
+        assert "pot '5000' instead of '1000'" in said
+
+    def test_a_payout_that_is_not_recognised_is_named(self, case: Path) -> None:
+        run = case / "run"
+        change(run / "payout.json", lambda data: data.update(format="fedvalue.payout/2"))
+        text = (run / "payout.csv").read_text()
+        (run / "payout.csv").write_text(text.replace("client,value", "Client,value"))
+        (run / "payout.md").unlink()
+        assert "payout.csv, payout.json" in lines(checked(case), "not checked: Other files")
+
+
 class TestTrainings:
     @pytest.mark.parametrize(
         ("claim", "known"),

@@ -16,6 +16,7 @@ from fedvalue.errors import FedvalueError, InputError
 from fedvalue.evidence._consistency import consistency
 from fedvalue.evidence._kept import chain_of, histories, ranges, trainings
 from fedvalue.evidence._methods import is_built_in, is_of_the_run
+from fedvalue.evidence._others import others
 from fedvalue.evidence._payouts import payouts
 from fedvalue.evidence._reports import reports
 from fedvalue.evidence._retrain import job_of, trained_again
@@ -74,6 +75,7 @@ def verify(
             if count:
                 where = None if data_dir is None else as_path("data_dir", data_dir)
                 found += _retrained(left, opened, values, job, where, count, seed)
+    found += others(left)
     found += signatures_of(left, values, signed_by)
     return Verdict(tuple(found), _about(left))
 

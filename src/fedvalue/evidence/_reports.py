@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedvalue._version import __version__
+from fedvalue.agreement import PayoutTerms
 from fedvalue.errors import FedvalueError
 from fedvalue.evidence._kept import histories
 from fedvalue.evidence._payouts import shared_out_in
@@ -57,14 +59,33 @@ def reports(run: LeftRun, store: UtilityStore | None, values: Values) -> Iterato
         heads = [None, *dict.fromkeys(covers)] if said is None else [said.cover]
         kind = file.suffix.lstrip(".")
         ways = product(terms, heads, known)
-        if any(
-            content == _rendered(values, run.record, history, how, kind, head) for how, head, history in ways
-        ):
-            yield sound(file.name, "written again from values and trainings, it is the same to the letter")
-        else:
+        fitting = (
+            how
+            for how, head, history in ways
+            if content == _rendered(values, run.record, history, how, kind, head)
+        )
+        used = next(fitting, None)
+        if used is None:
             yield wrong(
                 file.name, "values and trainings do not give this report, by whatever terms of payout"
             )
+        elif run.agreement is not None and (other := _other_terms(run.agreement.payout, used)):
+            yield wrong(file.name, f"it shares out otherwise than agreed: {', '.join(other)}")
+        else:
+            yield sound(file.name, "written again from values and trainings, it is the same to the letter")
+
+
+def _other_terms(agreed: PayoutTerms, used: Terms) -> list[str]:
+    """A report that was asked for no payout shows parts in percent, which pay nobody."""
+    if not used.chosen:
+        return []
+    told = used.to_dict()
+    said = {"rule": (agreed.rule, told["rule"] or "floor"), "absent": (agreed.absent, told["absent"])}
+    if used.pot is not None:
+        said["currency"] = agreed.currency, used.currency
+        if agreed.pot is not None and Decimal(agreed.pot) != Decimal(used.pot):
+            said["pot"] = agreed.pot, used.pot
+    return [f"{name} {now!r} instead of {was!r}" for name, (was, now) in said.items() if was != now]
 
 
 def _rendered(

@@ -14,6 +14,7 @@ from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.run import (
     AGREEMENT_FILE,
     DISCLOSURE_FILE,
+    EVIDENCE_FILE,
     RECORD_FILE,
     VALUES_FILE,
     find_store,
@@ -46,6 +47,13 @@ class LeftRun:
     def files(self) -> list[Path]:
         """The files of the folder, in the order of their names."""
         return sorted(path for path in self.folder.iterdir() if path.is_file())
+
+    @property
+    def written(self) -> list[Path]:
+        """The files without the store, which may grow, what SQLite has beside it, the signatures, and hidden ones."""
+        store = "" if self.store is None else self.store.name
+        apart = {EVIDENCE_FILE, *(f"{store}{end}" for end in ("", "-wal", "-shm", "-journal") if store)}
+        return [path for path in self.files if path.name not in apart and not path.name.startswith(".")]
 
 
 def open_run(path: Path, store: Path | None, agreement: Path | None) -> tuple[LeftRun, list[Check]]:
