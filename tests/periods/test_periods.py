@@ -7,10 +7,12 @@ import json
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -26,6 +28,9 @@ import fedvalue as fv
 from fedvalue.errors import InputError
 from fedvalue.periods import Periods
 from fedvalue.scenarios import Scenario
+from fedvalue.store import _chain
+from fedvalue.store._rows import COLUMNS, checksum
+from fedvalue.store._schema import CHAIN, PER_ROW
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -213,6 +218,20 @@ class TestWhatIsClosedStays:
         file.write_bytes(kept)
         assert three.verify() == []
 
+    @pytest.mark.parametrize("rechained", [False, True])
+    def test_nothing_is_taken_over_from_an_altered_store(self, three: Periods, rechained: bool) -> None:
+        """A training is made better, its checksum too; or the whole chain of its game is made anew."""
+        game = three.closed[-1].game_id
+        _improve(three.folder / "store.db", game, rechained)
+        before = (three.folder / "store.db").read_bytes()
+        with pytest.raises(InputError, match="nothing is taken over or paid by them: store"):
+            three.close("2026-Q4", job(of(*NAMES[1:6])), **POT)
+        assert len(three.closed) == 3
+        assert (three.folder / "store.db").read_bytes() == before
+        assert any("store.db" in problem for problem in three.verify())
+        (three.folder / "store.db").rename(three.folder / "altered.db")
+        assert three.close("2026-Q4", job(of(*NAMES[1:6])), **POT).known == 0
+
     def test_an_empty_folder_says_so(self, periods: Periods) -> None:
         assert "holds no closed period" in periods.verify()[0]
 
@@ -372,6 +391,28 @@ fv.Periods(sys.argv[1]).close("Q1", job, pot=100)
         subprocess.run([*command[:3], str(alone.folder)], check=True)
         assert alone.closed[0].members == period.members
         assert Periods(folder).verify() == []
+
+
+def _improve(store: Path, game: str, rechained: bool) -> None:
+    with closing(sqlite3.connect(store)) as db:
+        place, found = COLUMNS.index("metrics"), None
+        where = "WHERE game_id=? AND mask=?"
+        (mask,) = db.execute("SELECT max(mask) FROM outcomes WHERE game_id=?", (game,)).fetchone()
+        for row in db.execute(f"SELECT {', '.join(COLUMNS)} FROM outcomes {where}", (game, mask)).fetchall():
+            metrics = json.loads(row[place])
+            better = json.dumps({name: value / 2 for name, value in metrics.items()}, sort_keys=True)
+            found = (*row[:place], better, *row[place + 1 :])
+            db.execute(
+                f"UPDATE outcomes SET metrics=?, checksum=? {where}", (better, checksum(found), game, mask)
+            )
+        assert found is not None
+        if rechained:
+            db.execute(f"DELETE FROM {PER_ROW} WHERE game_id=?", (game,))  # they would speak against it
+            db.execute(f"DELETE FROM {CHAIN} WHERE game_id=?", (game,))
+            _chain.append(db, game, _chain.uncovered(db, game))
+        db.commit()
+    with fv.UtilityStore(store) as opened:
+        assert bool(opened.verify()) == (not rechained)
 
 
 def _rows(store: Path) -> int:

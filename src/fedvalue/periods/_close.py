@@ -16,8 +16,9 @@ from fedvalue.games import FederatedGame
 from fedvalue.payout import payout
 from fedvalue.periods._balances import Balances, check_terms, settle
 from fedvalue.periods._entry import Member, Money, Period
-from fedvalue.periods._folder import PREPROCESSING_FILE, check_name, digest_of, previous_seal
+from fedvalue.periods._folder import PREPROCESSING_FILE, STORE_FILE, check_name, digest_of, previous_seal
 from fedvalue.periods._members import Attendance, attend
+from fedvalue.periods._store import refuse_altered_store
 from fedvalue.run import RECORD_FILE, VALUES_FILE, Job, Result, sparing
 from fedvalue.scenarios import Scale, Scenario, preprocessing_of
 from fedvalue.store import UtilityStore
@@ -61,15 +62,16 @@ def begin(
     check_name(name, closed)
     if job.store is not None or job.out is not None:
         raise InputError("Leave store and out to the periods: all trainings are kept in their folder.")
+    refuse_altered_store(folder, closed)
     fixed = {} if new_terms or not closed else _fixed(folder, job, closed[-1])
     fixed |= {} if job.period else {"period": name}
-    given = replace(job, **fixed, out=folder / name, store=folder / "store.db", overwrite=True)
+    given = replace(job, **fixed, out=folder / name, store=folder / STORE_FILE, overwrite=True)
     game = given.prepared.game
     terms = _terms_of(game)
     if closed and not new_terms:
         _refuse_other_terms(terms, closed[-1])
     attendance = attend(game.scenario, closed, renamed)
-    _rename(folder / "store.db", game)
+    _rename(folder / STORE_FILE, game)
     return Begun(name, _decided(folder / name, given, attendance.new), attendance, terms, closed)
 
 
