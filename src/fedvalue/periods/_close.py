@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue._files import json_ready, json_text, write_file, write_json
+from fedvalue.agreement import Agreement, PayoutTerms
 from fedvalue.errors import InputError
 from fedvalue.games import FederatedGame
 from fedvalue.payout import payout
@@ -160,6 +161,7 @@ def carried(begun: Begun, terms: Terms) -> Balances:
             terms.rule, terms.debts, terms.escrow, terms.release, list(begun.attendance.status), before
         )
         as_pot(terms.pot)
+        _refuse_unagreed(begun.job.agreed, terms)
         currency = next(
             (p.money.currency for p in reversed(begun.closed) if p.money is not None), terms.currency
         )
@@ -168,6 +170,22 @@ def carried(begun: Begun, terms: Terms) -> Balances:
                 f"Balances are carried over in {currency}. Got {terms.currency or 'no currency'!r}."
             )
     return before
+
+
+def _refuse_unagreed(agreement: Agreement | None, terms: Terms) -> None:
+    """What the members have signed binds the payout, too. Debts and escrow are in no agreement."""
+    if agreement is None:
+        return
+    agreed = agreement.payout
+    # Nobody is absent in a period, so that the rule for absent clients is kept whatever it is.
+    numbers = (str(terms.min_share), str(terms.step), terms.currency, str(terms.pot))
+    other = agreed.differing(PayoutTerms(terms.rule, *numbers, agreed.absent))
+    other += [] if terms.debts == "forgive" else [f"debts {terms.debts!r}, of which it says nothing"]
+    other += [f"escrow for {', '.join(terms.escrow)}, of which it says nothing"] if terms.escrow else []
+    if other:
+        raise InputError(
+            f"This payout is not the one that was agreed: {'; '.join(other)}. Pay out as agreed, or make another agreement."
+        )
 
 
 def as_pot(pot: Any) -> Decimal:
