@@ -194,6 +194,27 @@ class TestWhatIsClosedStays:
         file.write_text(file.read_text().replace("least", "most").replace("0.", "0.1", 1))
         assert any(f"{name} was altered" in problem for problem in three.verify())
 
+    @pytest.mark.parametrize(
+        "name",
+        ["history.html", "history.csv", "history.json", "2026-Q2/report.html", "2026-Q2/disclosure.json"],
+    )
+    def test_one_altered_digit_of_a_page_is_found(self, three: Periods, name: str) -> None:
+        file = three.folder / name
+        text = file.read_text()
+        place = next(k for k in range(len(text) - 1, 0, -1) if text[k].isdigit())
+        file.write_text(text[:place] + ("1" if text[place] != "1" else "2") + text[place + 1 :])
+        (problem,) = three.verify()
+        assert file.name in problem
+        file.unlink()
+        assert len(three.verify()) == 1
+        if "/" not in name:
+            three.write_history()
+            assert three.verify() == []
+
+    def test_what_is_slipped_into_a_closed_run_is_found(self, three: Periods) -> None:
+        (three.folder / "2026-Q2" / "agreement.json").write_text("{}")
+        assert three.verify() == ["2026-Q2: agreement.json was put there after the period was closed"]
+
     def test_a_forged_amount_with_a_new_seal_is_found(self, three: Periods) -> None:
         """Whoever writes the last period anew, seal and all, has to share out the pot as the values say."""
         from fedvalue.periods._entry import seal_of
@@ -203,7 +224,7 @@ class TestWhatIsClosedStays:
         plain["money"]["lines"][0]["paid"], plain["money"]["lines"][0]["earned"] = "900.00", "900.00"
         plain["seal"] = seal_of({key: value for key, value in plain.items() if key != "seal"})
         file.write_text(json.dumps(plain))
-        assert three.verify() == ["2026-Q3: its payout is not what its values and terms give"]
+        assert three.verify()[0] == "2026-Q3: its payout is not what its values and terms give"
 
     @pytest.mark.parametrize("number", [1, 2])
     def test_a_missing_or_exchanged_period_is_found(self, three: Periods, number: int) -> None:
@@ -248,6 +269,32 @@ class TestTerms:
         period = three.close("2026-Q4", job(of(*NAMES[1:5]), **changed), new_terms=True)
         assert period.trained == 16
         assert three.verify() == []
+
+    @pytest.mark.parametrize(
+        ("changed", "named"),
+        [
+            ({"method": "loo", "options": {}}, "method, options are"),
+            ({"budget": 16}, "budget is"),
+            ({"method": "surrogate", "seeds": 2, "options": {}}, "method, options, seeds are"),
+            ({"groups": {"North": ["Bern", "Como"]}}, "groups is"),
+        ],
+    )
+    def test_how_values_are_made_of_trainings_is_a_term(
+        self, three: Periods, changed: dict[str, Any], named: str
+    ) -> None:
+        with pytest.raises(InputError, match=f"comparable with those of 2026-Q3: {named} not the same"):
+            three.close("2026-Q4", job(of(*NAMES[1:5]), **changed))
+        assert three.close("2026-Q4", job(of(*NAMES[1:5]), **changed), new_terms=True).terms["method"]
+        assert three.verify() == []
+
+    def test_groups_go_on_whoever_joins_or_leaves(self, periods: Periods) -> None:
+        periods.close("Q1", job(of(*NAMES[:4]), groups={"North": ["Aachen", "Bern"]}))
+        periods.close("Q2", job(of(*NAMES[:3], "Essen"), groups={"North": ["Aachen", "Bern", "Essen"]}))
+        scenario = replace(of("Aachen", "Bern", "Como"), names=("Aachen", "Basel", "Como"))
+        groups = {"North": ["Aachen", "Basel"]}
+        periods.close("Q3", job(scenario, groups=groups), renamed={"Bern": "Basel"})
+        with pytest.raises(InputError, match="groups is not the same"):
+            periods.close("Q4", job(scenario, groups={"North": ["Aachen", "Como"]}))
 
     def test_the_scale_of_targets_is_that_of_the_first_period(self, periods: Periods) -> None:
         """It is learnt from all clients, and whoever joined would change it for everybody."""

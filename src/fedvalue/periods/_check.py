@@ -9,7 +9,8 @@ from fedvalue.errors import FedvalueError
 from fedvalue.periods._balances import Balances
 from fedvalue.periods._close import Terms, settled
 from fedvalue.periods._entry import Period
-from fedvalue.periods._folder import PREPROCESSING_FILE, altered, read_closed
+from fedvalue.periods._folder import PREPROCESSING_FILE, SEALED, altered, read_closed
+from fedvalue.periods._history import history_problems
 from fedvalue.periods._store import store_problems
 from fedvalue.run import read_values
 
@@ -32,13 +33,16 @@ def problems(folder: Path) -> list[str]:
     kept = closed[-1].preprocessing
     if kept is not None:
         found += list(altered(folder / PREPROCESSING_FILE, kept))
-    found += store_problems(folder, closed)
+    found += [*store_problems(folder, closed), *history_problems(folder, closed)]
     return list(dict.fromkeys(found))
 
 
 def _of_period(folder: Path, period: Period, before: Balances) -> Iterator[str]:
     for name, digest in period.files.items():
         yield from altered(folder / period.name / name, digest)
+    for name in SEALED:
+        if name not in period.files and (folder / period.name / name).exists():
+            yield f"{name} was put there after the period was closed"
     try:
         values = read_values(folder / period.name)
     except FedvalueError as error:

@@ -17,10 +17,18 @@ from fedvalue.games import FederatedGame
 from fedvalue.payout import payout
 from fedvalue.periods._balances import Balances, check_terms, settle
 from fedvalue.periods._entry import Member, Money, Period
-from fedvalue.periods._folder import PREPROCESSING_FILE, STORE_FILE, check_name, digest_of, previous_seal
+from fedvalue.periods._folder import (
+    PREPROCESSING_FILE,
+    SEALED,
+    STORE_FILE,
+    check_name,
+    digest_of,
+    previous_seal,
+)
 from fedvalue.periods._members import Attendance, attend
 from fedvalue.periods._store import refuse_altered_store
-from fedvalue.run import RECORD_FILE, VALUES_FILE, Job, Result, sparing
+from fedvalue.periods._terms import refuse_other_terms, terms_of
+from fedvalue.run import Job, Result, sparing
 from fedvalue.scenarios import Scale, Scenario, preprocessing_of
 from fedvalue.store import UtilityStore
 from fedvalue.values import Values
@@ -68,10 +76,10 @@ def begin(
     fixed |= {} if job.period else {"period": name}
     given = replace(job, **fixed, out=folder / name, store=folder / STORE_FILE, overwrite=True)
     game = given.prepared.game
-    terms = _terms_of(game)
-    if closed and not new_terms:
-        _refuse_other_terms(terms, closed[-1])
+    terms = terms_of(given)
     attendance = attend(game.scenario, closed, renamed)
+    if closed and not new_terms:
+        refuse_other_terms(terms, game.names, closed[-1], attendance.was)
     _rename(folder / STORE_FILE, game)
     return Begun(name, _decided(folder / name, given, attendance.new), attendance, terms, closed)
 
@@ -97,38 +105,6 @@ def _fixed(folder: Path, job: Job, last: Period) -> dict[str, Any]:
     if digest_of(file) != last.preprocessing:
         raise InputError(f"{file} was altered since {last.name} was closed. Restore it from a copy.")
     return {"scenario_options": {**job.scenario_options, "preprocessing": str(file)}}
-
-
-def _terms_of(game: FederatedGame) -> dict[str, Any]:
-    """What the utility of a coalition depends on besides its members."""
-    scenario = game.scenario
-    described = {name: part for name, part in game.description().items() if name != "scenario"}
-    found: dict[str, Any] = json.loads(
-        json.dumps(
-            json_ready(
-                {
-                    **described,
-                    "test": scenario.test.fingerprint,
-                    "test parts": {part: len(rows) for part, rows in scenario.test_parts.items()},
-                    "task": [scenario.task, scenario.classes, scenario.vocabulary],
-                    "metric": game.stored_as,
-                    "empty": game.empty,
-                    "replicates": game.replicates,
-                }
-            )
-        )
-    )
-    return found
-
-
-def _refuse_other_terms(terms: Mapping[str, Any], last: Period) -> None:
-    differing = [name for name in terms if terms[name] != last.terms.get(name)]
-    if differing:
-        raise InputError(
-            f"The values of this period would not be comparable with those of {last.name}: {', '.join(differing)} "
-            f"{'is' if len(differing) == 1 else 'are'} not the same. Keep the terms, or say that they are new: new_terms=True "
-            "(--new-terms). Then everything is trained again."
-        )
 
 
 def _decided(out: Path, job: Job, new: Sequence[str]) -> Job:
@@ -256,7 +232,7 @@ def entry_of(folder: Path, begun: Begun, result: Result, terms: Terms, before: B
         utility_of_all=values.utility_of_all,
         trained=result.cost.trained,
         known=result.cost.reused,
-        files={name: digest_of(out / name) for name in (VALUES_FILE, RECORD_FILE)},
+        files={name: digest_of(out / name) for name in SEALED if (out / name).exists()},
         preprocessing=_kept(folder, scenario),
         target=None if scenario.classes else (scenario.scale.centre, scenario.scale.spread),
         money=money,

@@ -20,11 +20,28 @@ from pathlib import Path
 from fedvalue._files import json_text
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.periods._entry import Period
+from fedvalue.run import AGREEMENT_FILE, DISCLOSURE_FILE, RECORD_FILE, REPORT_FILE, VALUES_FILE
 
-__all__ = ["PREPROCESSING_FILE", "STORE_FILE", "altered", "append", "check_name", "digest_of", "read_closed"]
+__all__ = [
+    "PREPROCESSING_FILE",
+    "SEALED",
+    "STORE_FILE",
+    "altered",
+    "append",
+    "check_name",
+    "digest_of",
+    "read_closed",
+]
 
 PREPROCESSING_FILE = "preprocessing.json"
 STORE_FILE = "store.db"
+SEALED = (
+    VALUES_FILE,
+    RECORD_FILE,
+    REPORT_FILE,
+    DISCLOSURE_FILE,
+    AGREEMENT_FILE,
+)  # of a run, as far as it has them
 _CLOSED = "periods"
 _TAKEN = ("periods", STORE_FILE, "history.html", "history.json", "history.csv", PREPROCESSING_FILE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]{0,39}")
