@@ -182,6 +182,8 @@ def _remarks(client: Client, audit: Audit | Absent) -> list[str]:
 def _private(finding: Finding) -> str:
     """What a finding says about one of its clients, without the others."""
     others = len(finding.clients) - 1
+    if finding.kind == "below zero" and finding.p_value is not None:
+        return "its value is below zero because of smaller coalitions, all together reach more with it"
     return {
         "no contribution": "it changes nothing, the outcome is the same with it and without",
         "interchangeable": f"it is interchangeable with {plural(others, 'other client')}: in its place, the outcome is the same",
