@@ -351,7 +351,6 @@ class TestFacts:
         ("values", "message"),
         [
             (Values([np.nan, 1.0], ["a", "b"], "exact", 4), "must be a finite number. That of 'a' is not"),
-            (Values([1.0], ["a"], "x", 4, stderr=[np.inf]), "standard error must be a finite"),
             (Values([], [], "exact", 0), "no clients"),
         ],
     )
