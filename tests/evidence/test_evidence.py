@@ -141,11 +141,14 @@ class TestSound:
         assert fv.verify(file, store=tmp_path / "s.db").sound
         assert "not there" in str(fv.verify(file))
 
-    def test_what_needs_a_recorded_training_is_said_to_be_unchecked(self, tmp_path: Path) -> None:
+    def test_what_needs_a_recorded_training_cannot_be_known(self, tmp_path: Path) -> None:
         fv.run("digits", clients=3, samples=12, rounds=1, method="or", out=tmp_path / "run")
         found = fv.verify(tmp_path / "run")
-        assert found.sound, str(found)
+        assert not found.sound
+        assert not found.wrong, str(found)
         assert "cannot be computed from the store alone" in str(found)
+        assert "report.html: it is only consistent with values that were not checked" in str(found)
+        assert CliRunner().invoke(app, ["verify", str(tmp_path / "run"), "--quiet"]).exit_code == 2
 
     @pytest.mark.slow
     def test_training_again_from_a_folder_of_ones_own(self, tmp_path: Path) -> None:

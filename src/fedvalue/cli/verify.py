@@ -30,7 +30,10 @@ def verify(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(autocompletion=complete("method"), help="Also compute the values by another method."),
+        typer.Option(
+            autocompletion=complete("method"),
+            help="Also compute the values by another method; or the run's own, package.module:name, where fedvalue has it not.",
+        ),
     ] = None,
     signed_by: Annotated[
         Path | None,
@@ -47,7 +50,7 @@ def verify(
         bool, typer.Option("--quiet", "-q", help="Only what is wrong or was not checked.")
     ] = False,
 ) -> None:
-    """Check what a run has left; exit code 1 if something is wrong.
+    """Check what a run has left; exit code 1 if something is wrong, 2 if it cannot be known.
 
     From its files alone: checksums and signatures; that all rows of the store that the values rest on are there, unaltered and in their order;
     values, payouts and reports, computed again from the store. docs/dispute.md says what that proves.
@@ -76,6 +79,9 @@ def verify(
             say(line)
     if json != "-":
         say(found.statement)
-    if not found.sound:
+    if found.wrong:
         complain(f"{run} is not what it should be.")
         raise typer.Exit(1)
+    if not found.sound:
+        complain(f"{run} could not be checked: see what is NOT CHECKED.")
+        raise typer.Exit(2)

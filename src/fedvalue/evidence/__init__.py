@@ -11,20 +11,26 @@ from os import PathLike
 from pathlib import Path
 
 from fedvalue._checks import as_path, checked_call, expect, whole
+from fedvalue._imports import nothing_imported
 from fedvalue.errors import FedvalueError, InputError
-from fedvalue.evidence._kept import chain_of, ranges, trainings
+from fedvalue.evidence._consistency import consistency
+from fedvalue.evidence._kept import chain_of, histories, ranges, trainings
+from fedvalue.evidence._methods import is_built_in, is_of_the_run
+from fedvalue.evidence._others import others
 from fedvalue.evidence._payouts import payouts
 from fedvalue.evidence._reports import reports
 from fedvalue.evidence._retrain import job_of, trained_again
-from fedvalue.evidence._run import LeftRun, consistency, open_run
+from fedvalue.evidence._run import LeftRun, open_run
 from fedvalue.evidence._signed import signatures_of, write_signed
 from fedvalue.evidence._values import again, by_another_method
-from fedvalue.evidence._verdict import Check, Verdict, unchecked, wrong
-from fedvalue.run import EVIDENCE_FILE, Job
-from fedvalue.store import History, StoreUntil, UtilityStore, read_history
+from fedvalue.evidence._verdict import Check, Verdict, only_consistent, unchecked, undecided, wrong
+from fedvalue.run import EVIDENCE_FILE, Job, MethodLike, as_method
+from fedvalue.store import UtilityStore
 from fedvalue.values import Values
 
 __all__ = ["EVIDENCE_FILE", "Check", "Verdict", "sign", "verify"]
+
+_NOT_RUN = "code that is named in the files of a run is not run by whoever checks them"
 
 
 @checked_call
@@ -33,7 +39,7 @@ def verify(
     agreement: str | PathLike[str] | None = None,
     *,
     store: str | PathLike[str] | None = None,
-    method: str | None = None,
+    method: MethodLike | None = None,
     retrain: int = 0,
     job: Job | None = None,
     data_dir: str | PathLike[str] | None = None,
@@ -45,10 +51,12 @@ def verify(
     With `retrain`, so many coalitions are trained again, drawn with `seed` (default: one that nobody can foresee), from
     the data that the record of the run names, in `data_dir`, or from a `job` of your own. `agreement` is your own copy
     of what was agreed; `signed_by` a public key whose owner must have signed the results. `method` also computes the
-    values by another one.
+    values by another one; a method of your own, which fedvalue has not, is the one that the run was made with. No code is
+    run because the files name it.
     """
     count = whole("retrain", retrain, 0)
     expect("job", job, (Job, type(None)), "fv.Job")
+    chosen = None if method is None or is_built_in(method) else as_method(method)
     path, named = as_path("A run", run), None if store is None else as_path("A store", store)
     left, found = open_run(path, named, None if agreement is None else as_path("An agreement", agreement))
     found += consistency(left)
@@ -59,13 +67,15 @@ def verify(
         found.append(
             wrong("The store", "it is not there: nothing can be computed again. Name it with --store")
         )
-        found += [*payouts(left, values), *reports(left, None, values)]
+        found += only_consistent([*payouts(left, values), *reports(left, None, values)])
     else:
         with UtilityStore(left.store, create=False) as opened:
-            found += _of_store(left, opened, values, method)
+            with nothing_imported(_NOT_RUN):
+                found += _of_store(left, opened, values, method if chosen is None else chosen)
             if count:
                 where = None if data_dir is None else as_path("data_dir", data_dir)
                 found += _retrained(left, opened, values, job, where, count, seed)
+    found += others(left)
     found += signatures_of(left, values, signed_by)
     return Verdict(tuple(found), _about(left))
 
@@ -79,7 +89,7 @@ def sign(run: str | PathLike[str], key: str | PathLike[str]) -> Path:
     left, found = open_run(as_path("A run", run), None, None)
     found += consistency(left)
     if left.values is not None and left.store is not None:
-        with UtilityStore(left.store, create=False) as opened:
+        with UtilityStore(left.store, create=False) as opened, nothing_imported(_NOT_RUN):
             found += _of_store(left, opened, left.values, None)
     bad = [check for check in found if check.state == "wrong"]
     if bad or left.values is None:
@@ -90,7 +100,9 @@ def sign(run: str | PathLike[str], key: str | PathLike[str]) -> Path:
     return write_signed(left, left.values, key)
 
 
-def _of_store(left: LeftRun, store: UtilityStore, values: Values, method: str | None) -> Iterator[Check]:
+def _of_store(
+    left: LeftRun, store: UtilityStore, values: Values, method: MethodLike | None
+) -> Iterator[Check]:
     """What follows from the trainings. A store that cannot be read is a finding like others."""
     found = list(trainings(store))
     yield from found
@@ -103,22 +115,19 @@ def _of_store(left: LeftRun, store: UtilityStore, values: Values, method: str | 
             return
         yield from chain_of(store, values)
         yield from ranges(left, store, values)
-        computed = list(again(left, store, values))
+        computed = list(again(left, store, values, method))
         yield from computed
-        if method is not None:
+        if method is not None and not is_of_the_run(left, values, method):
             yield from by_another_method(left, store, values, method)
         if any(check.state == "wrong" for check in computed):
             yield unchecked("Payouts and reports", "nothing follows from values that are wrong")
             return
-        yield from payouts(left, values, lambda: _history(store, values))
-        yield from reports(left, store, values)
+        known = list(histories(store, values))
+        rest = [*payouts(left, values, known), *reports(left, store, values)]
+        decided = all(check.state == "sound" for check in computed)
+        yield from rest if decided else only_consistent(rest)
     except FedvalueError as error:
         yield wrong("The store", str(error))
-
-
-def _history(store: UtilityStore, values: Values) -> History:
-    rows = (1 << 62) if values.chain is None else values.chain.rows
-    return read_history(StoreUntil(store, values.game_id, rows), values)
 
 
 def _retrained(
@@ -132,15 +141,19 @@ def _retrained(
 ) -> Iterator[Check]:
     what = "Trainings made again"
     if job is None and ((left.record or {}).get("format") != "fedvalue.run/1"):
-        yield unchecked(
+        yield undecided(
             what, "the record does not say how to train. In Python, give the job: verify(…, job=fv.Job(…))"
         )
         return
+    found = list[Check]()
     try:
-        again_job = job or job_of(left.record, data_dir)
-        yield from trained_again(values, left.record, store, again_job, count, seed)
+        # A job of one's own may name code of one's own.
+        with nothing_imported(_NOT_RUN if job is None else ""):
+            again_job = job or job_of(left.record, data_dir)
+            found += trained_again(values, left.record, store, again_job, count, seed)
     except FedvalueError as error:
-        yield unchecked(what, f"nothing could be trained here: {error}")
+        found.append(undecided(what, f"nothing could be trained here: {error}"))
+    yield from found
 
 
 def _about(left: LeftRun) -> dict[str, str]:

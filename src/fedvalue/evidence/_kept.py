@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from fedvalue._text import plural
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
-from fedvalue.store import Head, UtilityStore
+from fedvalue.store import Head, History, StoreUntil, UtilityStore, read_history
 from fedvalue.values import Values
 
-__all__ = ["chain_of", "ranges", "trainings"]
+__all__ = ["chain_of", "histories", "ranges", "trainings"]
 
 _LISTED = 12
 _CHAIN, _STORE, _RANGES = "The chain of the trainings", "The store", "What the trainings say"
@@ -100,3 +100,12 @@ def ranges(run: LeftRun, store: UtilityStore, values: Values) -> Iterator[Check]
             else "clients as named"
         )
         yield sound(_RANGES, said)
+
+
+def histories(store: UtilityStore, values: Values) -> Iterator[History]:
+    """The trainings up to the end of the run, and all that are there now: payouts and reports may be written later."""
+    grown = values.chain is not None and store.head(values.game_id).rows > values.chain.rows
+    if values.chain is not None:
+        yield read_history(StoreUntil(store, values.game_id, values.chain.rows), values)
+    if grown or values.chain is None:
+        yield read_history(store, values)

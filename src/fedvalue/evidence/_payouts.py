@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ from fedvalue._files import is_sealed, json_ready, sealed
 from fedvalue.agreement import Agreement
 from fedvalue.errors import FedvalueError
 from fedvalue.evidence._run import LeftRun
-from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.evidence._verdict import Check, sound, undecided, wrong
 from fedvalue.payout import Payout, payout
 from fedvalue.run import payout_terms_of
 from fedvalue.store import History
 from fedvalue.values import Values
-from fedvalue.what_if import copies_by
+from fedvalue.what_if import copies_once
 
 __all__ = ["PAYOUT_FORMAT", "is_payout", "payouts", "shared_out_in"]
 
@@ -24,16 +24,16 @@ PAYOUT_FORMAT = "fedvalue.payout/1"
 _CSV, _MARKDOWN = "client,value,half_width_95,share,payout", "# Payout\n"
 
 
-def payouts(run: LeftRun, values: Values, history: Callable[[], History] | None = None) -> Iterator[Check]:
+def payouts(run: LeftRun, values: Values, known: Sequence[History] = ()) -> Iterator[Check]:
     """Every payout: the JSON says by which terms, the tables must be those of one of them.
 
-    Where copies share one part, the trainings (`history`) say who they are.
+    Where copies share one part, the trainings that are `known` say who they are.
     """
     terms = dict[Path, Payout]()
     for file in run.files:
         data = _payout_in(file)
         if data is not None:
-            yield from _from_json(file, data, values, run.agreement, terms, history)
+            yield from _from_json(file, data, values, run.agreement, terms, known)
     for file in run.files:
         if file.suffix in (".csv", ".md") and is_payout(file):
             text = file.read_bytes()
@@ -78,25 +78,25 @@ def _from_json(
     values: Values,
     agreement: Agreement | None,
     terms: dict[Path, Payout],
-    history: Callable[[], History] | None,
+    known: Sequence[History],
 ) -> Iterator[Check]:
     if not is_sealed(data):
         yield wrong(file.name, "its content does not match its checksum, or it has none")
         return
-    if data.get("copies"):
-        yield unchecked(
-            file.name, "copies share one part in it, by values of a smaller game that are not computed again"
-        )
+    if data.get("copies") and not known:
+        yield undecided(file.name, "copies share one part in it, and who they are only trainings say")
         return
     try:
         how = data["pot"], data["rule"], data["min_share"], data["round"], data["currency"]
         options: dict[str, Any] = {"absent": data["absent_rule"], "anyway": True}
         options |= {"draws": data["stability"]["draws"]} if data["stability"]["draws"] else {}
         found = payout(values, *how, **options)
+        for history in known:  # whether copies share is seen by the amounts, even where there are none
+            if sealed(found.to_dict()) == json_ready(dict(data)):
+                break
+            copies = copies_once(values, history.utilities, prints=history.prints, seeds=history.seeds)
+            found = payout(values, *how, copies=copies, **options)
         same = sealed(found.to_dict()) == json_ready(dict(data))
-        if not same and history is not None:
-            found = payout(values, *how, copies=copies_by("share", values, history), **options)
-            same = sealed(found.to_dict()) == json_ready(dict(data))
     except (KeyError, TypeError, FedvalueError) as error:
         yield wrong(file.name, f"it cannot be shared out again: {error}")
         return
@@ -106,6 +106,11 @@ def _from_json(
     terms[file] = found
     if agreement is not None and (other := agreement.payout.differing(payout_terms_of(found))):
         yield wrong(file.name, f"shared out otherwise than agreed: {', '.join(other)}")
+    elif agreement is not None and found.copies:
+        yield undecided(
+            file.name,
+            "it follows from the values, but copies share one part, which the agreement does not say",
+        )
     else:
         agreed = ", as agreed" if agreement is not None else ""
         yield sound(file.name, f"follows from the values to the cent{agreed}: {found.policy[0]}")

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedvalue._version import __version__
+from fedvalue.agreement import PayoutTerms
 from fedvalue.errors import FedvalueError
+from fedvalue.evidence._kept import histories
 from fedvalue.evidence._payouts import shared_out_in
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.payout import RULES
 from fedvalue.report import FORMATS, Cover, Terms, facts_of
 from fedvalue.run import RECORD_FILE
-from fedvalue.store import History, StoreUntil, UtilityStore, read_history
+from fedvalue.store import History, UtilityStore
 from fedvalue.values import Values
 
 __all__ = ["is_report", "reports"]
@@ -48,22 +51,41 @@ def reports(run: LeftRun, store: UtilityStore | None, values: Values) -> Iterato
             f"it was written by fedvalue {written_by}; this is {__version__}, which words it otherwise",
         )
         return
-    histories = list(_histories(store, values))
+    known = [*(() if store is None else histories(store, values)), None]  # a report may be written without
     covers = [found.cover for file in files if (found := _told(file)) is not None]
     for file in files:
         content, said = file.read_bytes(), _told(file)
         terms = list(_terms(run)) if said is None else [said.terms]
         heads = [None, *dict.fromkeys(covers)] if said is None else [said.cover]
         kind = file.suffix.lstrip(".")
-        ways = product(terms, heads, histories)
-        if any(
-            content == _rendered(values, run.record, history, how, kind, head) for how, head, history in ways
-        ):
-            yield sound(file.name, "written again from values and trainings, it is the same to the letter")
-        else:
+        ways = product(terms, heads, known)
+        fitting = (
+            how
+            for how, head, history in ways
+            if content == _rendered(values, run.record, history, how, kind, head)
+        )
+        used = next(fitting, None)
+        if used is None:
             yield wrong(
                 file.name, "values and trainings do not give this report, by whatever terms of payout"
             )
+        elif run.agreement is not None and (other := _other_terms(run.agreement.payout, used)):
+            yield wrong(file.name, f"it shares out otherwise than agreed: {', '.join(other)}")
+        else:
+            yield sound(file.name, "written again from values and trainings, it is the same to the letter")
+
+
+def _other_terms(agreed: PayoutTerms, used: Terms) -> list[str]:
+    """A report that was asked for no payout shows parts in percent, which pay nobody."""
+    if not used.chosen:
+        return []
+    told = used.to_dict()
+    said = {"rule": (agreed.rule, told["rule"] or "floor"), "absent": (agreed.absent, told["absent"])}
+    if used.pot is not None:
+        said["currency"] = agreed.currency, used.currency
+        if agreed.pot is not None and Decimal(agreed.pot) != Decimal(used.pot):
+            said["pot"] = agreed.pot, used.pot
+    return [f"{name} {now!r} instead of {was!r}" for name, (was, now) in said.items() if was != now]
 
 
 def _rendered(
@@ -79,17 +101,6 @@ def _rendered(
         return FORMATS[kind](facts).encode()
     except FedvalueError:
         return None
-
-
-def _histories(store: UtilityStore | None, values: Values) -> Iterator[History | None]:
-    """The trainings up to the end of the run, all that are there now, and none: a report may be written later, or without."""
-    if store is not None:
-        grown = values.chain is not None and store.head(values.game_id).rows > values.chain.rows
-        if values.chain is not None:
-            yield read_history(StoreUntil(store, values.game_id, values.chain.rows), values)
-        if grown or values.chain is None:
-            yield read_history(store, values)
-    yield None
 
 
 class _Told(NamedTuple):

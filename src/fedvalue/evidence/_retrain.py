@@ -8,20 +8,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedvalue._text import plural
+from fedvalue._text import one_line, plural
 from fedvalue.coalitions import Trial
-from fedvalue.errors import FedvalueError
-from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.errors import FedvalueError, InputError
+from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
 from fedvalue.games import evaluate_trials
 from fedvalue.outcome import of_model
-from fedvalue.run import Job
+from fedvalue.run import RULES, Job
 from fedvalue.store import StoreUntil, UtilityStore
+from fedvalue.trainers import choose_device
 from fedvalue.values import Values
 
 __all__ = ["job_of", "trained_again"]
 
 _WHAT = "Trainings made again"
 _ROUNDING = 1e-6  # relative, as stores take two trainings for the same
+# What other versions or another kind of device may explain: a thousandth, or one test row that is answered otherwise.
+_VERSIONS = 1e-3
+_ROWS = {"accuracy": 1, "balanced_accuracy": 3, "f1": 3, "auc": 3}  # rare classes weigh more
 _SAME = ("numpy", "torch", "scikit-learn")
 
 
@@ -38,7 +42,7 @@ def trained_again(
     try:
         game = job.prepared.game
     except FedvalueError as error:
-        yield unchecked(_WHAT, f"the data of the run cannot be read here: {error}")
+        yield undecided(_WHAT, f"the data of the run cannot be read here: {error}")
         return
     if game.id != values.game_id:
         yield wrong(_WHAT, f"the data, model or rules here give the game {game.id}, not {values.game_id}")
@@ -47,7 +51,7 @@ def trained_again(
     kept = StoreUntil(store, game.id, rows)
     known = sorted({(int(r["mask"], 16), r["replicate"]) for r in kept.rows(game.id) if r["mask"] != "0"})
     drawn = random.Random(seed).sample(known, min(count, len(known)))
-    apart, exactly = list[str](), 0
+    apart, exactly, lies = list[str](), 0, False
     for (mask, replicate), outcome in evaluate_trials(game, drawn):
         stored = of_model(kept.read(game.id, [mask], replicate)[mask].metrics)
         now = of_model(outcome.metrics)
@@ -56,8 +60,12 @@ def trained_again(
         gaps = {name: abs(stored[name] - now[name]) for name in shared}
         if not shared:
             apart.append(f"{_called((mask, replicate), game.names)} has no metric in common")
+            lies = True
         elif any(gap > _ROUNDING * max(1e-3, abs(stored[name])) for name, gap in gaps.items()):
             worst = max(gaps, key=lambda name: gaps[name])
+            lies |= any(
+                gap > _may_differ(name, stored[name], _rows(name, values, job)) for name, gap in gaps.items()
+            )
             apart.append(
                 f"{_called((mask, replicate), game.names)}: {worst} {now[worst]:.6g}, stored {stored[worst]:.6g}"
             )
@@ -69,7 +77,7 @@ def trained_again(
             else f"{exactly} to the last bit, the others up to rounding"
         )
         yield sound(_WHAT, f"{told}: {how}")
-    elif other := _elsewhere(record, job):
+    elif not lies and (other := _elsewhere(record, job)):
         yield unchecked(
             _WHAT,
             f"{told}: {'; '.join(apart[:4])}. The run was made with {other}: trainings there may differ by this much. Repeat "
@@ -77,6 +85,23 @@ def trained_again(
         )
     else:
         yield wrong(_WHAT, f"{told}: {'; '.join(apart[:4])}")
+
+
+def _may_differ(name: str, stored: float, rows: int | None) -> float:
+    """How far other versions may be from a number; whatever versions a record claims."""
+    metric = name.rpartition("/")[2]
+    if metric == "correct":
+        return max(1.0, _VERSIONS * stored)
+    by_rows = _ROWS.get(metric, 3 if "#" in metric else 0) / rows if rows else 0.0  # #: a metric of one's own
+    scale = 1.0 if metric == "r2" else max(1e-3, abs(stored))  # r2 may be near 0 by itself
+    return max(_VERSIONS * scale, by_rows) + 1e-9
+
+
+def _rows(name: str, values: Values, job: Job) -> int | None:
+    """How many test rows a metric is of: part/metric is of a part."""
+    parts = job.prepared.scenario.test_parts
+    part = name.rpartition("/")[0]
+    return len(parts[part]) if part in parts else values.test_rows
 
 
 def _called(trial: Trial, names: tuple[str, ...]) -> str:
@@ -96,10 +121,24 @@ def _elsewhere(record: Mapping[str, Any] | None, job: Job) -> str:
     return ", ".join(other)
 
 
+def _device(told: object) -> str:
+    """The kind of device of the run where there is one here, or else the best that there is."""
+    try:
+        return choose_device(str(told)) if told else "auto"
+    except FedvalueError:
+        return "auto"
+
+
 def job_of(record: Mapping[str, Any] | None, data_dir: Path | None) -> Job:
     """The job of a record, for a scenario that has a name; with the data of whoever checks."""
     told = record or {}
     scenario, asked = dict(told.get("scenario") or {}), dict(told.get("asked") or {})
+    rules = {name: rule for name, rule in (told.get("training") or {}).items() if name != "seed"}
+    strange = [name for name in rules if name not in RULES]
+    if strange:
+        raise InputError(
+            f"The record has a rule of training that fedvalue does not know: {one_line(strange[0])}."
+        )
     names = scenario.get("clients") or []
     return Job(
         scenario.get("name"),
@@ -117,10 +156,6 @@ def job_of(record: Mapping[str, Any] | None, data_dir: Path | None) -> Job:
         budget=told.get("budget"),
         options=told.get("options") or {},
         seed=told.get("seed", 0),
-        device=told.get("device") or "auto",
-        **{
-            name: rule
-            for name, rule in (told.get("training") or {}).items()
-            if name != "seed" and rule != 0.0
-        },
+        device=_device(told.get("device")),
+        **{name: rule for name, rule in rules.items() if rule != 0.0},
     )

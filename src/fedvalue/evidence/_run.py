@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from fedvalue.agreement import Agreement, read_agreement
@@ -13,6 +14,7 @@ from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.run import (
     AGREEMENT_FILE,
     DISCLOSURE_FILE,
+    EVIDENCE_FILE,
     RECORD_FILE,
     VALUES_FILE,
     find_store,
@@ -22,7 +24,11 @@ from fedvalue.run import (
 )
 from fedvalue.values import Values
 
-__all__ = ["LeftRun", "consistency", "open_run"]
+__all__ = ["LeftRun", "open_run"]
+
+_SECTIONS = (
+    "scenario", "asked", "options", "training", "game", "versions", "model_options", "learner", "groups", "cover", "absent",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,13 @@ class LeftRun:
         """The files of the folder, in the order of their names."""
         return sorted(path for path in self.folder.iterdir() if path.is_file())
 
+    @property
+    def written(self) -> list[Path]:
+        """The files without the store, which may grow, what SQLite has beside it, the signatures, and hidden ones."""
+        store = "" if self.store is None else self.store.name
+        apart = {EVIDENCE_FILE, *(f"{store}{end}" for end in ("", "-wal", "-shm", "-journal") if store)}
+        return [path for path in self.files if path.name not in apart and not path.name.startswith(".")]
+
 
 def open_run(path: Path, store: Path | None, agreement: Path | None) -> tuple[LeftRun, list[Check]]:
     """The run, and what was wrong with its files."""
@@ -51,7 +64,7 @@ def open_run(path: Path, store: Path | None, agreement: Path | None) -> tuple[Le
     values, first = _read("The values", file, lambda: read_values(file))
     record, second = None, unchecked("The record of the run", f"there is no {RECORD_FILE} beside the values")
     if path.is_dir() and (folder / RECORD_FILE).exists():
-        record, second = _read("The record of the run", folder / RECORD_FILE, lambda: read_record(path))
+        record, second = _read("The record of the run", folder / RECORD_FILE, lambda: _record(path))
     elif path.is_dir():
         second = wrong("The record of the run", f"{RECORD_FILE} is missing: every run leaves one")
     agreed, checks = _agreement(folder, agreement)
@@ -67,6 +80,15 @@ def open_run(path: Path, store: Path | None, agreement: Path | None) -> tuple[Le
         folder, file, values, record, found if found.is_file() else None, agreed, agreement is not None
     )
     return run, [first, second, *checks]
+
+
+def _record(path: Path) -> Mapping[str, Any] | None:
+    """The record, whose sections must be sections: what reads them later takes that for granted."""
+    record = read_record(path)
+    for name in _SECTIONS:
+        if not isinstance((record or {}).get(name, {}), Mapping | NoneType):
+            raise InputError(f"In {RECORD_FILE}, {name!r} is not as fedvalue writes it.")
+    return record
 
 
 def _read(what: str, file: Path, read: Any) -> tuple[Any, Check]:
@@ -98,54 +120,3 @@ def _agreement(folder: Path, given: Path | None) -> tuple[Agreement | None, list
         )
         found.append(sound(what, f"{agreement.hash}, {signed} signatures fit ({whose})"))
     return agreement, found
-
-
-def consistency(run: LeftRun) -> Iterator[Check]:
-    """Whether values, record and agreement speak of the same run."""
-    what, values, record = "Values, record and agreement", run.values, run.record
-    if values is None:
-        return
-    before = []
-    if record is not None:
-        same = {
-            name: getattr(values, name)
-            for name in ("game_id", "metric", "method", "replicates", "seed", "agreement")
-        }
-        told = {"agreement": "", **record}
-        before += [
-            f"the values have {name} {mine!r}, the record {told[name]!r}"
-            for name, mine in same.items()
-            if name in told and told[name] != mine
-        ]
-        names = (record.get("scenario") or {}).get("clients")
-        if values.clients is None and names is not None and list(values.names) != names:
-            before.append("the values name other clients than the record")
-    if run.agreement is not None:
-        before += _against(run.agreement, values, record)
-    elif values.agreement:
-        yield unchecked(
-            what, f"the values were made under the agreement {values.agreement}, which is not here"
-        )
-    yield from (wrong(what, text) for text in before)
-    if not before:
-        yield sound(what, "they speak of the same game, method and clients")
-
-
-def _against(agreement: Agreement, values: Values, record: Mapping[str, Any] | None) -> Iterator[str]:
-    if values.agreement != agreement.hash:
-        yield f"the values were made under {values.agreement or 'no agreement'}, not under {agreement.hash}"
-    known = [member.name for member in agreement.members]
-    if any(name not in known for name in (*values.names, *values.absent)) or (
-        values.clients is None and list(values.names) != known
-    ):
-        yield "the values name other clients than the agreement"
-    if values.game_id != agreement.job.get("game_id"):
-        yield "the values are of another game than the one agreed: other data, model or rules"
-    for name, agreed in agreement.job.items() if record is not None else ():
-        assert record is not None
-        now = record.get(name)
-        if isinstance(agreed, Mapping) and isinstance(now, Mapping):
-            agreed = {key: part for key, part in agreed.items() if name != "scenario" or key != "options"}
-            now = {key: now.get(key) for key in agreed}
-        if name in record and now != agreed:
-            yield f"{name} was agreed otherwise"

@@ -79,7 +79,7 @@ def signatures_of(run: LeftRun, values: Values | None, signed_by: str | None) ->
         who = listed([names.get(key, f"the owner of {key}") for key in fitting], _NAMED) or "nobody"
         yield sound(_WHAT, f"{len(statement['files'])} files, signed by {who}")
     listed_files = statement["files"]
-    late = [path.name for path in _to_sign(run) if path.name not in listed_files]
+    late = [path.name for path in run.written if path.name not in listed_files]
     if late:
         yield unchecked(_WHAT, f"not among the files that were signed: {listed(late, _NAMED)}")
 
@@ -104,25 +104,13 @@ def _statement(run: LeftRun, values: Values) -> dict[str, Any]:
         "game_id": values.game_id,
         "agreement": values.agreement,
         "chain": _chain(values),
-        "files": {path.name: _digest(path) for path in _to_sign(run)},
+        "files": {path.name: _digest(path) for path in run.written},
     }
     return dict(json.loads(canonical(json_ready(statement))))
 
 
 def _chain(values: Values) -> dict[str, Any] | None:
     return None if values.chain is None else asdict(values.chain)
-
-
-def _to_sign(run: LeftRun) -> list[Path]:
-    """All files but the store, which may grow, what SQLite has beside it, and this one."""
-    store = "" if run.store is None else run.store.name
-    return [
-        path
-        for path in run.files
-        if path.name != EVIDENCE_FILE
-        and not path.name.startswith(".")
-        and not (store and path.name in (store, f"{store}-wal", f"{store}-shm", f"{store}-journal"))
-    ]
 
 
 def _other_files(run: LeftRun, digests: dict[str, str]) -> Iterator[str]:

@@ -9,10 +9,11 @@ import numpy as np
 
 from fedvalue._files import json_ready
 from fedvalue.errors import FedvalueError, UnrecordedError
+from fedvalue.evidence._methods import method_of
 from fedvalue.evidence._run import LeftRun
-from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
 from fedvalue.games import Game, RecordedGame, RestrictedGame
-from fedvalue.run import grouped, method_request, run_requests, with_seeds
+from fedvalue.run import MethodLike, as_method, grouped, method_request, run_requests, with_seeds
 from fedvalue.store import StoreUntil, UtilityStore
 from fedvalue.values import Values
 
@@ -29,10 +30,19 @@ _FOLLOWING = (
 _ROUNDING = 1e-9  # other libraries of linear algebra add up in another order
 
 
-def again(run: LeftRun, store: UtilityStore, values: Values) -> Iterator[Check]:
-    """The values by the method of the run: every number that follows from the trainings."""
+def again(
+    run: LeftRun, store: UtilityStore, values: Values, given: MethodLike | None = None
+) -> Iterator[Check]:
+    """The values by the method of the run: every number that follows from the trainings.
+
+    `given` is the method where whoever checks has it, and fedvalue has not.
+    """
+    method = method_of(run, values, given)
+    if isinstance(method, Check):
+        yield method
+        return
     found = _computed(
-        run, store, values, _method(run, values), values.budget, values.seed, _options(run), _seeds(run)
+        run, store, values, method, _budget(run, values), values.seed, _options(run), _seeds(run)
     )
     if isinstance(found, Check):
         yield found
@@ -53,9 +63,11 @@ def again(run: LeftRun, store: UtilityStore, values: Values) -> Iterator[Check]:
     yield sound(_WHAT, f"computed again by {values.method} from the store, they are the same {how}")
 
 
-def by_another_method(run: LeftRun, store: UtilityStore, values: Values, method: str) -> Iterator[Check]:
+def by_another_method(
+    run: LeftRun, store: UtilityStore, values: Values, method: MethodLike
+) -> Iterator[Check]:
     """What another method makes of the same trainings: for people to judge, and never a finding."""
-    what = f"The values by {method}"
+    what = f"The values by {as_method(method).name}"
     found = _computed(run, store, values, method, None, values.seed, {}, 1)
     if isinstance(found, Check):
         yield unchecked(what, found.text)
@@ -69,7 +81,7 @@ def _computed(
     run: LeftRun,
     store: UtilityStore,
     values: Values,
-    method: str,
+    method: MethodLike,
     budget: int | None,
     seed: int | None,
     options: Mapping[str, Any],
@@ -88,7 +100,7 @@ def _computed(
     except UnrecordedError as error:
         return wrong(_WHAT, f"they cannot be computed again: {error}")
     except FedvalueError as error:
-        return unchecked(_WHAT, f"they cannot be computed from the store alone: {error}")
+        return undecided(_WHAT, f"they cannot be computed from the store alone: {error}")
     return found
 
 
@@ -99,9 +111,9 @@ def _moments(store: UtilityStore, values: Values) -> tuple[StoreUntil, StoreUnti
     return StoreUntil(store, values.game_id, before), StoreUntil(store, values.game_id, after)
 
 
-def _method(run: LeftRun, values: Values) -> str:
-    asked = ((run.record or {}).get("asked") or {}).get("method")
-    return str(asked or values.method)
+def _budget(run: LeftRun, values: Values) -> int | None:
+    """As the run was told, if there is a record of it."""
+    return values.budget if run.record is None else run.record.get("budget")
 
 
 def _options(run: LeftRun) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,11 +13,16 @@ from fedvalue._files import write_file
 from fedvalue._text import markdown_text, one_line, plural
 from fedvalue._version import __version__
 
-__all__ = ["Check", "State", "Verdict", "sound", "unchecked", "wrong"]
+__all__ = ["Check", "State", "Verdict", "only_consistent", "sound", "unchecked", "undecided", "wrong"]
 
-State = Literal["sound", "wrong", "unchecked"]
+State = Literal["sound", "wrong", "unchecked", "undecided"]
 _FORMAT = "fedvalue.verdict/1"
-_IN_WORDS: dict[str, str] = {"sound": "sound", "wrong": "WRONG", "unchecked": "not checked"}
+_IN_WORDS: dict[str, str] = {
+    "sound": "sound",
+    "wrong": "WRONG",
+    "unchecked": "not checked",
+    "undecided": "NOT CHECKED",
+}
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,23 @@ def wrong(what: str, text: str) -> Check:
     return Check(what, "wrong", text)
 
 
+def undecided(what: str, text: str) -> Check:
+    """It could not be looked at, and the results hang on it: the verdict is not sound."""
+    return Check(what, "undecided", text)
+
+
 def unchecked(what: str, text: str) -> Check:
     """Nobody can tell from what is there."""
     return Check(what, "unchecked", text)
+
+
+def only_consistent(checks: Iterable[Check]) -> Iterator[Check]:
+    """What fits values that nobody has computed again: it says nothing about whether it is right."""
+    for check in checks:
+        if check.state == "sound":
+            yield undecided(check.what, "it is only consistent with values that were not checked")
+        else:
+            yield check
 
 
 @dataclass(frozen=True)
@@ -58,19 +77,26 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found to be wrong. What was not checked says nothing."""
-        return all(check.state != "wrong" for check in self.checks)
+        """Whether nothing is wrong, and all was checked that the results hang on. Other checks that were not made say nothing."""
+        return all(check.state not in ("wrong", "undecided") for check in self.checks)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether anything was found to be wrong."""
+        return any(check.state == "wrong" for check in self.checks)
 
     @property
     def statement(self) -> str:
         """The verdict in a sentence."""
         bad = sum(check.state == "wrong" for check in self.checks)
-        left = sum(check.state == "unchecked" for check in self.checks)
+        left = sum(check.state in ("unchecked", "undecided") for check in self.checks)
         done = len(self.checks) - bad - left
         said = (
             f"{plural(bad, 'finding')}: these results are not what they should be"
             if bad
             else "Nothing is wrong"
+            if self.sound
+            else "Nothing is known to be wrong, but what these results hang on could not be checked"
         )
         return f"{said}; {plural(done, 'check')} passed" + (f", {left} could not be made." if left else ".")
 

@@ -24,6 +24,7 @@ from fedvalue.run._folder import (
 from fedvalue.run._job import Job, run
 from fedvalue.run._ledger import Ledger
 from fedvalue.run._methods import (
+    MethodLike,
     as_method,
     check_options,
     default_budget,
@@ -32,6 +33,7 @@ from fedvalue.run._methods import (
     runnable_methods,
 )
 from fedvalue.run._observers import Evaluation
+from fedvalue.run._prepare import RULES
 from fedvalue.run._requests import (
     grouped,
     refuse_two_ways,
@@ -52,6 +54,7 @@ __all__ = [
     "EVIDENCE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
+    "RULES",
     "STORE_FILE",
     "VALUES_FILE",
     "Benchmark",
@@ -63,6 +66,7 @@ __all__ = [
     "Result",
     "Score",
     "add_disclosure",
+    "MethodLike",
     "as_method",
     "benchmark",
     "check_options",

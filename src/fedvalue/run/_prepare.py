@@ -22,10 +22,10 @@ from fedvalue.training import Ruled, usual_training
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
 
-__all__ = ["Prepared", "plain", "prepare", "record_of"]
+__all__ = ["RULES", "Prepared", "plain", "prepare", "record_of"]
 
 _FORMAT = "fedvalue.run/1"
-_RULES = (
+RULES = (
     "rounds",
     "epochs",
     "batch",
@@ -67,7 +67,7 @@ def prepare(job: Job) -> Prepared:
     memory, backend_options = parse_memory(job.memory), _backend_options(job)
     seeds = job.options.get("seeds") if job.seeds is None else job.seeds
     refuse_two_ways(job.replicates, seeds)
-    rules = {name: getattr(job, name) for name in _RULES if getattr(job, name) is not None}
+    rules = {name: getattr(job, name) for name in RULES if getattr(job, name) is not None}
     chosen = _chosen(job)
     if isinstance(chosen, Scenario):
         given = [

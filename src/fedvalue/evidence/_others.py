@@ -1,0 +1,30 @@
+"""Files in the folder of a run that no check looks at: a payout that is not recognised is named, and not passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fedvalue._text import listed, one_line
+from fedvalue.evidence._payouts import is_payout
+from fedvalue.evidence._reports import is_report
+from fedvalue.evidence._run import LeftRun
+from fedvalue.evidence._verdict import Check, unchecked
+from fedvalue.run import AGREEMENT_FILE, DISCLOSURE_FILE, RECORD_FILE
+
+__all__ = ["others"]
+
+_NAMED = 12
+
+
+def others(run: LeftRun) -> Iterator[Check]:
+    """One line for all of them."""
+    if not (run.folder / RECORD_FILE).exists():
+        return  # a file of values may be anywhere, beside anything
+    known = {run.values_file.name, RECORD_FILE, AGREEMENT_FILE, DISCLOSURE_FILE}
+    left = [
+        one_line(file.name)
+        for file in run.written
+        if file.name not in known and not is_payout(file) and not is_report(file)
+    ]
+    if left:
+        yield unchecked("Other files", f"no payout or report of fedvalue is in {listed(left, _NAMED)}")
