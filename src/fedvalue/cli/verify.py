@@ -50,7 +50,9 @@ def verify(
         bool, typer.Option("--quiet", "-q", help="Only what is wrong or was not checked.")
     ] = False,
 ) -> None:
-    """Check what a run has left; exit code 1 if something is wrong, 2 if it cannot be known.
+    """Check what a run has left; exit code 1 if something is wrong.
+
+    Exit code 2 if that cannot be known.
 
     From its files alone: checksums and signatures; that all rows of the store that the values rest on are there, unaltered and in their order;
     values, payouts and reports, computed again from the store. docs/dispute.md says what that proves.
