@@ -222,6 +222,34 @@ class TestBelowZero:
             in found.findings[0].statement
         )
 
+    def test_who_all_reach_more_with_is_not_called_harmful(self) -> None:
+        """Alone it is far worse than nothing; together with the other, it helps."""
+        table = [0.0, -3.0, 0.16, 0.23]
+        values = Values(
+            shapley_values(2, np.array(table)),
+            ("Bonn", "Graz"),
+            "exact",
+            4,
+            guarantee="exact",
+            parts={"test": np.eye(2) * 1e-4},
+        )
+        found = audit(values, {mask: [utility] for mask, utility in enumerate(table)})
+        assert not any(finding.kind == "harmful" for finding in found.findings)
+        (below,) = found.below_zero
+        assert (
+            "So all of them reach more with it: its value is below zero because of smaller" in below.statement
+        )
+        assert below.p_value is not None
+        assert below.p_value < 0.01
+        assert "lowers" not in str(found)
+        assert "not shown to be" not in str(found)
+
+    def test_a_run_says_who_all_reach_more_with(self) -> None:
+        result = fv.run("synthetic", clients=2, samples=20, method="exact")
+        assert result.outcomes[3, 0].metrics["r2"] > result.outcomes[2, 0].metrics["r2"]
+        (said,) = (line for line in result.lines() if line.startswith("Below zero"))
+        assert said.endswith("All clients together still reach more with it: smaller coalitions reach less.")
+
     def test_an_interval_that_reaches_above_zero_is_said(self) -> None:
         _, found = self.flipped(guarantee="exact", random=True, parts={"training": np.eye(4)})
         assert "It may be chance: the interval reaches above zero." in found.below_zero[0].statement

@@ -69,6 +69,18 @@ class TestRules:
     def test_shift_lifts_everyone_by_the_same(self) -> None:
         assert amounts(payout(exact(2, 0, -1), 100, "shift")) == ["75.00", "25.00", "0.00"]
 
+    def test_shift_speaks_of_no_group_where_there_is_none(self) -> None:
+        assert [line.note for line in payout(exact(2, 0, -1), 100, "shift").lines] == [
+            "",
+            "",
+            "the lowest value",
+        ]
+        assert [line.note for line in payout(exact(3, 2, 1), 100, "shift").lines] == [
+            "",
+            "",
+            "the lowest value",
+        ]
+
     def test_shift_pays_equal_values_equally(self) -> None:
         assert amounts(payout(exact(-2, -2, -2, -2), 100, "shift")) == ["25.00"] * 4
 

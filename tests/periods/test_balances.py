@@ -53,9 +53,14 @@ class TestOnePeriod:
 
     def test_who_is_below_zero_owes_as_much_as_it_would_have_earned_above(self) -> None:
         settled = paid(of([3.0, 1.0, -0.5]), 100, debts="carry")
-        assert [line.owes for line in settled.lines] == [0, 0, Decimal("12.50")]
-        assert settled.after.of("c").debt == Decimal("12.50")
+        assert [line.owes for line in settled.lines] == [0, 0, Decimal("11.11")]
+        assert settled.after.of("c").debt == Decimal("11.11")
         assert paid(of([3.0, 1.0, -0.5]), 100).after.of("c").debt == 0
+
+    def test_nobody_owes_more_than_the_pot(self) -> None:
+        """However little those above zero are worth."""
+        settled = paid(of([0.001, -0.5, 0.0005]), 1000, debts="carry")
+        assert settled.after.of("b").debt == Decimal("997.01")
 
     def test_only_who_is_surely_below_zero_owes_by_the_rule_threshold(self) -> None:
         values = of([3.0, -0.5, -2.0], stderr=[0.1, 1.0, 0.1])
@@ -80,13 +85,13 @@ class TestOnePeriod:
 class TestOverPeriods:
     def test_a_debt_is_held_against_what_is_earned_later_and_shared_out_then(self) -> None:
         first = paid(of([1.0, 1.0, -1.0]), 100, debts="carry")
-        assert first.after.of("c").debt == 50
+        assert first.after.of("c").debt == Decimal("33.33")
         second = paid(of([1.0, 1.0, 2.0]), 100, first.after, debts="carry")
         c = second.lines[2]
-        assert (c.earned, c.held, c.paid, c.after.debt) == (50, 50, 0, 0)
-        assert second.after.reserve == 50
+        assert (c.earned, c.held, c.paid, c.after.debt) == (50, Decimal("33.33"), Decimal("16.67"), 0)
+        assert second.after.reserve == Decimal("33.33")
         third = paid(of([1.0, 1.0, 1.0]), 100, second.after, debts="carry")
-        assert sum(line.earned for line in third.lines) == 150
+        assert sum(line.earned for line in third.lines) == Decimal("133.33")
         assert third.after.reserve == 0
 
     def test_what_is_in_escrow_is_released_later_also_to_one_who_left(self) -> None:
@@ -124,6 +129,7 @@ class TestOverPeriods:
             more = {"debts": debts, "escrow": escrow, "release": release, "step": step}
             settled = paid(of(mean, names), pot, after, **more)
             check(settled, step)
+            assert all(line.owes <= pot for line in settled.lines)
             shares = {line.name: Fraction(line.share) for line in settled.lines}
             for name, share in shares.items():
                 due[name] += share / sum(shares.values()) * Fraction(pot + after.reserve)

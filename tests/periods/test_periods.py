@@ -7,10 +7,12 @@ import json
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -26,6 +28,9 @@ import fedvalue as fv
 from fedvalue.errors import InputError
 from fedvalue.periods import Periods
 from fedvalue.scenarios import Scenario
+from fedvalue.store import _chain
+from fedvalue.store._rows import COLUMNS, checksum
+from fedvalue.store._schema import CHAIN, PER_ROW
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -189,6 +194,27 @@ class TestWhatIsClosedStays:
         file.write_text(file.read_text().replace("least", "most").replace("0.", "0.1", 1))
         assert any(f"{name} was altered" in problem for problem in three.verify())
 
+    @pytest.mark.parametrize(
+        "name",
+        ["history.html", "history.csv", "history.json", "2026-Q2/report.html", "2026-Q2/disclosure.json"],
+    )
+    def test_one_altered_digit_of_a_page_is_found(self, three: Periods, name: str) -> None:
+        file = three.folder / name
+        text = file.read_text()
+        place = next(k for k in range(len(text) - 1, 0, -1) if text[k].isdigit())
+        file.write_text(text[:place] + ("1" if text[place] != "1" else "2") + text[place + 1 :])
+        (problem,) = three.verify()
+        assert file.name in problem
+        file.unlink()
+        assert len(three.verify()) == 1
+        if "/" not in name:
+            three.write_history()
+            assert three.verify() == []
+
+    def test_what_is_slipped_into_a_closed_run_is_found(self, three: Periods) -> None:
+        (three.folder / "2026-Q2" / "agreement.json").write_text("{}")
+        assert three.verify() == ["2026-Q2: agreement.json was put there after the period was closed"]
+
     def test_a_forged_amount_with_a_new_seal_is_found(self, three: Periods) -> None:
         """Whoever writes the last period anew, seal and all, has to share out the pot as the values say."""
         from fedvalue.periods._entry import seal_of
@@ -198,7 +224,7 @@ class TestWhatIsClosedStays:
         plain["money"]["lines"][0]["paid"], plain["money"]["lines"][0]["earned"] = "900.00", "900.00"
         plain["seal"] = seal_of({key: value for key, value in plain.items() if key != "seal"})
         file.write_text(json.dumps(plain))
-        assert three.verify() == ["2026-Q3: its payout is not what its values and terms give"]
+        assert three.verify()[0] == "2026-Q3: its payout is not what its values and terms give"
 
     @pytest.mark.parametrize("number", [1, 2])
     def test_a_missing_or_exchanged_period_is_found(self, three: Periods, number: int) -> None:
@@ -212,6 +238,20 @@ class TestWhatIsClosedStays:
         assert "does not follow" in three.verify()[0]
         file.write_bytes(kept)
         assert three.verify() == []
+
+    @pytest.mark.parametrize("rechained", [False, True])
+    def test_nothing_is_taken_over_from_an_altered_store(self, three: Periods, rechained: bool) -> None:
+        """A training is made better, its checksum too; or the whole chain of its game is made anew."""
+        game = three.closed[-1].game_id
+        _improve(three.folder / "store.db", game, rechained)
+        before = (three.folder / "store.db").read_bytes()
+        with pytest.raises(InputError, match="nothing is taken over or paid by them: store"):
+            three.close("2026-Q4", job(of(*NAMES[1:6])), **POT)
+        assert len(three.closed) == 3
+        assert (three.folder / "store.db").read_bytes() == before
+        assert any("store.db" in problem for problem in three.verify())
+        (three.folder / "store.db").rename(three.folder / "altered.db")
+        assert three.close("2026-Q4", job(of(*NAMES[1:6])), **POT).known == 0
 
     def test_an_empty_folder_says_so(self, periods: Periods) -> None:
         assert "holds no closed period" in periods.verify()[0]
@@ -229,6 +269,32 @@ class TestTerms:
         period = three.close("2026-Q4", job(of(*NAMES[1:5]), **changed), new_terms=True)
         assert period.trained == 16
         assert three.verify() == []
+
+    @pytest.mark.parametrize(
+        ("changed", "named"),
+        [
+            ({"method": "loo", "options": {}}, "method, options are"),
+            ({"budget": 16}, "budget is"),
+            ({"method": "surrogate", "seeds": 2, "options": {}}, "method, options, seeds are"),
+            ({"groups": {"North": ["Bern", "Como"]}}, "groups is"),
+        ],
+    )
+    def test_how_values_are_made_of_trainings_is_a_term(
+        self, three: Periods, changed: dict[str, Any], named: str
+    ) -> None:
+        with pytest.raises(InputError, match=f"comparable with those of 2026-Q3: {named} not the same"):
+            three.close("2026-Q4", job(of(*NAMES[1:5]), **changed))
+        assert three.close("2026-Q4", job(of(*NAMES[1:5]), **changed), new_terms=True).terms["method"]
+        assert three.verify() == []
+
+    def test_groups_go_on_whoever_joins_or_leaves(self, periods: Periods) -> None:
+        periods.close("Q1", job(of(*NAMES[:4]), groups={"North": ["Aachen", "Bern"]}))
+        periods.close("Q2", job(of(*NAMES[:3], "Essen"), groups={"North": ["Aachen", "Bern", "Essen"]}))
+        scenario = replace(of("Aachen", "Bern", "Como"), names=("Aachen", "Basel", "Como"))
+        groups = {"North": ["Aachen", "Basel"]}
+        periods.close("Q3", job(scenario, groups=groups), renamed={"Bern": "Basel"})
+        with pytest.raises(InputError, match="groups is not the same"):
+            periods.close("Q4", job(scenario, groups={"North": ["Aachen", "Como"]}))
 
     def test_the_scale_of_targets_is_that_of_the_first_period(self, periods: Periods) -> None:
         """It is learnt from all clients, and whoever joined would change it for everybody."""
@@ -372,6 +438,28 @@ fv.Periods(sys.argv[1]).close("Q1", job, pot=100)
         subprocess.run([*command[:3], str(alone.folder)], check=True)
         assert alone.closed[0].members == period.members
         assert Periods(folder).verify() == []
+
+
+def _improve(store: Path, game: str, rechained: bool) -> None:
+    with closing(sqlite3.connect(store)) as db:
+        place, found = COLUMNS.index("metrics"), None
+        where = "WHERE game_id=? AND mask=?"
+        (mask,) = db.execute("SELECT max(mask) FROM outcomes WHERE game_id=?", (game,)).fetchone()
+        for row in db.execute(f"SELECT {', '.join(COLUMNS)} FROM outcomes {where}", (game, mask)).fetchall():
+            metrics = json.loads(row[place])
+            better = json.dumps({name: value / 2 for name, value in metrics.items()}, sort_keys=True)
+            found = (*row[:place], better, *row[place + 1 :])
+            db.execute(
+                f"UPDATE outcomes SET metrics=?, checksum=? {where}", (better, checksum(found), game, mask)
+            )
+        assert found is not None
+        if rechained:
+            db.execute(f"DELETE FROM {PER_ROW} WHERE game_id=?", (game,))  # they would speak against it
+            db.execute(f"DELETE FROM {CHAIN} WHERE game_id=?", (game,))
+            _chain.append(db, game, _chain.uncovered(db, game))
+        db.commit()
+    with fv.UtilityStore(store) as opened:
+        assert bool(opened.verify()) == (not rechained)
 
 
 def _rows(store: Path) -> int:

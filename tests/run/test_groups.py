@@ -191,6 +191,20 @@ class TestPayout:
     def test_a_group_below_zero_gets_nothing(self) -> None:
         assert self.amounts(1, -2, 2, 2) == ["0.00", "0.00", "50.00", "50.00"]
 
+    def test_a_member_above_zero_hears_that_its_group_is_below(self) -> None:
+        from fedvalue.report import Terms, gather
+
+        values = self.values(1, -2, 2, 2)
+        assert [line.note for line in fv.payout(values, 100).lines[:2]] == ["its group: below zero"] * 2
+        for rule, why in (
+            ("floor", "because the value of its group is below zero."),
+            ("shift", "because no other has a lower value than its group"),
+        ):
+            told = gather(values, terms=Terms("100", "EUR", rule)).statements
+            one = next(one for one in told if one.client.name == "a")
+            assert why in one.paragraphs[0]
+            assert "because its value is below zero" not in " ".join(one.paragraphs)
+
     def test_where_no_member_is_above_zero_they_share_equally(self) -> None:
         assert self.amounts(-1, -1, -3, 2, rule="shift") == ["8.33", "8.33", "0.00", "83.34"]
 

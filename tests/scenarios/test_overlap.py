@@ -78,6 +78,48 @@ class TestCopies:
         assert [(pair.first, pair.second) for pair in found] == [("a", "copy")]
 
 
+class TestHidden:
+    """Whoever copies may add rows of its own choice."""
+
+    def kind(self, copy: Array, victim: Array | None = None) -> str:
+        rng = np.random.default_rng(0)
+        parts = {name: rng.standard_normal((300, 8)) for name in "abc"}
+        parts["a"] = parts["a"] if victim is None else victim
+        (pair,) = (p for p in compared({**parts, "copy": copy}).pairs if (p.first, p.second) == ("a", "copy"))
+        return pair.kind
+
+    def rows(self) -> Array:
+        return np.random.default_rng(0).standard_normal((300, 8))
+
+    def noise(self) -> Array:
+        return 1e-3 * np.random.default_rng(1).standard_normal((300, 8))
+
+    def far(self) -> Array:
+        return 1e4 * np.random.default_rng(2).standard_normal((60, 8))
+
+    @pytest.mark.parametrize("times", [2, 30])
+    def test_by_every_row_more_than_once(self, times: int) -> None:
+        assert self.kind(np.repeat(self.rows(), times, axis=0)) == "same rows"
+
+    @pytest.mark.parametrize("change", [0, 1e-12])
+    def test_by_some_rows_twice(self, change: float) -> None:
+        near = self.rows() + self.noise()
+        assert self.kind(np.vstack([near, near[:8] * (1 + change)])) == "near copies"
+
+    def test_by_rows_far_off(self) -> None:
+        assert self.kind(np.vstack([self.rows(), self.far()])) == "same rows"
+        assert self.kind(np.vstack([self.rows() + self.noise(), self.far()])) == "near copies"
+
+    def test_by_a_few_rows_far_off_and_other_units(self) -> None:
+        units = 10.0 ** np.arange(-4, 4)
+        assert self.kind(np.vstack([self.rows() * units, self.far()[:6] * units])) == "near copies"
+
+    def test_behind_rows_that_the_honest_one_has_twice(self) -> None:
+        victim = np.vstack([self.rows()[:-9], self.rows()[:9]])
+        assert self.kind(victim + self.noise(), victim) == "near copies"
+        assert self.kind(np.repeat(victim, 30, axis=0), victim) == "same rows"
+
+
 class TestHonestClients:
     @pytest.mark.parametrize("partition", ["same", "size", "distribution", "dirichlet", "label-flip"])
     def test_of_real_data(self, partition: str) -> None:
@@ -112,6 +154,15 @@ class TestHonestClients:
         rng = np.random.default_rng(6)
         parts = {name: np.cumsum(rng.standard_normal((400, 5)), axis=0) for name in "abcd"}
         assert compared(parts).suspicious == ()
+
+    @pytest.mark.parametrize("levels", [3, 6, 10])
+    def test_one_much_larger_where_rows_repeat(self, levels: int) -> None:
+        """The small one has few repeats or none, and nearly all its rows are in the large one, by chance."""
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            sizes = {"small": 30, "large": 3000}
+            parts = {name: rng.integers(0, levels, (size, 3)).astype(float) for name, size in sizes.items()}
+            assert compared(parts).suspicious == ()
 
     def test_with_one_constant_row(self) -> None:
         assert compared({name: np.zeros((100, 3)) for name in "abc"}).suspicious == ()

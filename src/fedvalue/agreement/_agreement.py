@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,24 @@ class PayoutTerms:
     currency: str = ""
     pot: str | None = None
     absent: str = "excluded"
+
+    def differing(self, now: PayoutTerms) -> list[str]:
+        """In what other terms differ from these agreed ones, in words; a pot that was left open may be any.
+
+        >>> PayoutTerms(pot="10000").differing(PayoutTerms("shift", pot="9999", step="0.010"))
+        ["rule 'shift' instead of 'floor'", 'pot 9999 instead of 10000']
+        """
+        words = [
+            f"{name} {other!r} instead of {agreed!r}"
+            for name in ("rule", "absent", "currency")
+            if (other := getattr(now, name)) != (agreed := getattr(self, name))
+        ]
+        numbers = ("min_share", "step", *(("pot",) if self.pot is not None else ()))
+        return words + [
+            f"{name} {other} instead of {agreed}"
+            for name in numbers
+            if not _same_number(other := getattr(now, name), agreed := getattr(self, name))
+        ]
 
 
 @dataclass(frozen=True)
@@ -169,6 +188,13 @@ def read_agreement(path: str | PathLike[str]) -> Agreement:
             f"{file} is not an agreement as `fedvalue agreement new` writes it: {error}."
         ) from error
     return found
+
+
+def _same_number(one: str | None, other: str | None) -> bool:
+    try:
+        return Decimal(str(one)) == Decimal(str(other))
+    except ArithmeticError:
+        return False
 
 
 def _party(data: Mapping[str, Any]) -> Party:

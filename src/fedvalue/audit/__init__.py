@@ -56,8 +56,8 @@ class Audit:
 
     `counted` says which luck the intervals hold that findings go by, `empty` what v(∅) is and how it was fixed.
     `level` bounds the chance that an audit of a run without such clients has any finding about them at all.
-    `below_zero` are clients with a value below zero that no test found harmful, and what all reach without them: nothing
-    is concluded there. `absent` are clients of whom nothing is known, and why.
+    `below_zero` are clients with a value below zero that are not called harmful, and what all reach without them: those of
+    whom nothing can be concluded, and those with whom all together reach more (these have a p-value). `absent` are clients of whom nothing is known, and why.
     """
 
     findings: tuple[Finding, ...]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedvalue.audit._below_zero import below_zero_of
+from fedvalue.audit._below_zero import below_zero_of, missed_at_the_end
 from fedvalue.audit._evidence import (
     Comparison,
     Finding,
@@ -131,6 +131,9 @@ def find(case: Case, level: float) -> tuple[tuple[Finding, ...], tuple[Finding, 
         accepted[kind] = {who: p for who, p in zip(chances, adjusted, strict=True) if p <= level}
         if kind == "no contribution":
             null = case.idle | {who[0] for who in accepted[kind]}
+    # A client that all together reach more with does no harm, however low its value is.
+    surely = {who[0]: p for who, p in accepted["harmful"].items()}
+    accepted["harmful"] = {(i,): p for i, p in surely.items() if not missed_at_the_end(case, i)}
     found = (
         *learned(case.values),
         *suspected(case.values),
@@ -138,7 +141,7 @@ def find(case: Case, level: float) -> tuple[tuple[Finding, ...], tuple[Finding, 
         *gap(case.values, case.known),
     )
     named = null | {who[0] for who in accepted["harmful"]}
-    return found, below_zero_of(case, named), tests
+    return found, below_zero_of(case, named, surely), tests
 
 
 def _no_contribution(case: Case, null: frozenset[int]) -> Chances:

@@ -51,7 +51,7 @@ def chance_text(finding: Finding) -> str:
     >>> chance_text(Finding("harmful", ("a",), "…", (), 0, 0.0123))
     'p = 0.012, adjusted for all tests'
     """
-    if finding.kind == "below zero":
+    if finding.kind == "below zero" and finding.p_value is None:
         return "not shown to be more than chance"
     if finding.p_value is None:
         return "by arithmetic"

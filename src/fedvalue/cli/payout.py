@@ -8,7 +8,7 @@ import typer
 
 from fedvalue._files import sealed
 from fedvalue._text import one_line
-from fedvalue.cli._console import say
+from fedvalue.cli._console import say, warn
 from fedvalue.cli._options import (
     AbsentOption,
     AnywayOption,
@@ -20,6 +20,7 @@ from fedvalue.cli._options import (
 )
 from fedvalue.cli._tables import new_table, print_table
 from fedvalue.cli._targets import check_targets, write_result
+from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,7 +32,10 @@ __all__ = ["payout"]
 
 def payout(
     values: RunArgument,
-    pot: Annotated[str, typer.Option(metavar="AMOUNT", help="Amount to share out.", show_default=False)],
+    pot: Annotated[
+        str | None,
+        typer.Option(metavar="AMOUNT", help="Amount to share out. [default: the one that was agreed]"),
+    ] = None,
     currency: CurrencyOption = "",
     rule: Annotated[
         str,
@@ -72,15 +76,29 @@ def payout(
     in, given the intervals of the values.
     """
     from fedvalue.payout import payout as share_out
-    from fedvalue.run import find_history, read_values
+    from fedvalue.run import (
+        find_history,
+        not_as_agreed,
+        read_values,
+        terms_agreed_for,
+    )
     from fedvalue.what_if import copies_by
 
     check_targets(json, csv, md)
     valued = read_values(values)
+    if pot is None:
+        agreed = terms_agreed_for(valued, values)
+        pot = None if agreed is None else agreed.pot
+        if pot is None:
+            raise InputError(
+                "How much is to be shared out? Say --pot AMOUNT; no agreement beside the values has it."
+            )
     once = copies_by(copies, valued, lambda: find_history(valued, values, store))
     found = share_out(
         valued, pot, rule, min_share, round_to, currency, absent=absent, anyway=anyway, copies=once
     )
+    if remark := not_as_agreed(valued, values, found):
+        warn(remark)
     formats = ((json, sealed(found.to_dict())), (csv, found.to_csv()), (md, found.to_markdown()))
     written = {target: data for target, data in formats if target}
     for target, data in written.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedvalue._text import plural
-from fedvalue.cli._console import busy, say
+from fedvalue.cli._console import busy, say, warn
 from fedvalue.cli._options import (
     AbsentOption,
     AnywayOption,
@@ -78,8 +78,8 @@ def report(
     each other; an annex with the rules, the method and its limits, the cost, how to repeat it, and room for signatures.
     docs/report.md says what each part means.
     """
-    from fedvalue.report import FORMATS, Cover, Terms, facts_of, kind_of, write_statements
-    from fedvalue.run import VALUES_FILE, read_record, read_values
+    from fedvalue.report import FORMATS, Absent, Cover, Terms, facts_of, kind_of, write_statements
+    from fedvalue.run import VALUES_FILE, not_as_agreed, read_record, read_values
 
     if currency and pot is None:
         raise InputError("A currency needs an amount: add --pot.")
@@ -99,6 +99,10 @@ def report(
         terms = Terms(pot, currency, rule, anyway, absent)
         cover = Cover.of(consortium, period, date, operator)
         facts = facts_of(values, history, record, terms, budget, cover)
+        if not isinstance(facts.payout, Absent) and (
+            remark := not_as_agreed(values, run, facts.payout, pot is None)
+        ):
+            warn(remark)
         write_result(FORMATS[kind](facts), target)
         pages = [] if statements is None else write_statements(facts, statements, kind)
     if not quiet and target != "-":

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from fedvalue._files import is_sealed, json_ready, sealed
-from fedvalue.agreement import Agreement, PayoutTerms
+from fedvalue.agreement import Agreement
 from fedvalue.errors import FedvalueError
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, undecided, wrong
 from fedvalue.payout import Payout, payout
+from fedvalue.run import payout_terms_of
 from fedvalue.store import History
 from fedvalue.values import Values
 from fedvalue.what_if import copies_once
@@ -104,7 +104,7 @@ def _from_json(
         yield wrong(file.name, "shared out again by the same terms, the amounts or the words are others")
         return
     terms[file] = found
-    if agreement is not None and (other := _other_terms(agreement.payout, found)):
+    if agreement is not None and (other := agreement.payout.differing(payout_terms_of(found))):
         yield wrong(file.name, f"shared out otherwise than agreed: {', '.join(other)}")
     elif agreement is not None and found.copies:
         yield undecided(
@@ -114,17 +114,3 @@ def _from_json(
     else:
         agreed = ", as agreed" if agreement is not None else ""
         yield sound(file.name, f"follows from the values to the cent{agreed}: {found.policy[0]}")
-
-
-def _other_terms(agreed: PayoutTerms, found: Payout) -> list[str]:
-    words = {
-        "rule": (agreed.rule, found.rule),
-        "absent": (agreed.absent, found.absent_rule),
-        "currency": (agreed.currency, found.currency),
-    }
-    numbers = {"min_share": (agreed.min_share, found.min_share), "step": (agreed.step, found.step)}
-    numbers |= {} if agreed.pot is None else {"pot": (agreed.pot, found.pot)}
-    other = [f"{name} {now!r} instead of {was!r}" for name, (was, now) in words.items() if was != now]
-    return other + [
-        f"{name} {now} instead of {was}" for name, (was, now) in numbers.items() if Decimal(was) != now
-    ]

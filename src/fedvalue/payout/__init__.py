@@ -274,9 +274,12 @@ def _lines(
     for i, name in enumerate(values.names):
         amount, party = units[i] * step, party_of[i]
         note = rule.note(float(mean[party]), bool(takes_part[party]))
-        note = note or ("raised to the minimum share" if shares[i] > plain[i] else "")
-        if takes_part[party] and not shares[i]:
-            note = "zero in its group" if of_clients[i] == 0 else "below zero in its group"
+        if note:
+            note = parties.unpaid(party, note)
+        elif not shares[i]:
+            note = parties.without_share(party, by_party[party], of_clients[i])
+        elif shares[i] > plain[i]:
+            note = "raised to the minimum share"
         width = None if widths is None or values.stderr is None else float(widths[i])
         low, high = _range(firm, i, steps, step, amount)
         lines.append(Line(name, float(values.mean[i]), width, float(shares[i]), amount, low, high, note))

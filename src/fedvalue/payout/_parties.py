@@ -78,6 +78,19 @@ class Parties:
         )
         return cls(copies.values, members, copies.values, equally=True, words=(said,))
 
+    def unpaid(self, party: int, note: str) -> str:
+        """Why a client gets nothing: `note` is about its party, which may be a group."""
+        return f"its group: {note}" if self._is_group(party) else note
+
+    def without_share(self, party: int, share: Fraction, value: float) -> str:
+        """Why a client gets nothing although the rule pays its party: the lowest share is zero, or that of a member."""
+        if not share:  # by a rule that counts from the lowest value
+            return "its group: the lowest value" if self._is_group(party) else "the lowest value"
+        return "zero in its group" if value == 0 else "below zero in its group"
+
+    def _is_group(self, party: int) -> bool:
+        return len(self.members[party]) > 1 and not self.equally
+
     def of_drawn(self, drawn: Array) -> Array:
         """What parties are worth in each draw."""
         if self.drawn_from is self.values:

@@ -76,8 +76,8 @@ class Periods:
 
         Without a pot only values are. `debts="carry"` holds what a client below zero owes against what it earns later.
         What clients in `escrow` earn is held back until a later period `release`s it. `renamed` gives the new name of a
-        client whose account goes on, by the old one. Rules, model, test set and metric are those of the period before,
-        unless there are `new_terms`. A period that was stopped goes on where it was when the same is called again.
+        client whose account goes on, by the old one. Rules, model, test set, metric, method (with budget, seeds and options)
+        and groups are those of the period before, unless there are `new_terms`. A period that was stopped goes on where it was when the same is called again.
         """
         expect("job", job, Job, "an fv.Job", "It says what to run, without store and out.")
         terms = Terms(pot, currency, rule, min_share, step, debts, tuple(escrow), tuple(release), anyway)

@@ -174,13 +174,14 @@ def check_terms(
 
 
 def _owed(shares: Payout, pot: Decimal) -> dict[str, Decimal]:
-    """What clients below zero owe: as much as they would have earned of the pot above zero."""
+    """What clients below zero owe: as much as one as far above zero, added to those there are, would have earned."""
     above = sum((Fraction(line.value) for line in shares.lines if line.value > 0), Fraction(0))
     owed = {}
     for line in shares.lines:
         surely = line.half_width if shares.rule == "threshold" and line.half_width is not None else 0.0
         if line.value + surely < 0 and above:
-            amount = Fraction(pot) * Fraction(-line.value) / above / Fraction(shares.step)
+            below = Fraction(-line.value)
+            amount = Fraction(pot) * below / (above + below) / Fraction(shares.step)
             rounded = (Decimal(amount.numerator) / Decimal(amount.denominator)).quantize(
                 Decimal(1), ROUND_HALF_EVEN
             )
@@ -227,8 +228,8 @@ def _policy(debts: str, reserve: Decimal) -> list[str]:
     ]
     if debts == "carry":
         said.append(
-            "A client below zero owes what one as far above zero would have earned of the pot. What it earns later is held "
-            "against that first, and shared out in the period after."
+            "A client below zero owes what one more client, as far above zero, would have earned of the pot: less than the pot. "
+            "What it earns later is held against that first, and shared out in the period after."
         )
     if reserve:
         said.append(f"In the pot are {reserve:,f} that were held against debts in the period before.")

@@ -9,9 +9,10 @@ from fedvalue.errors import FedvalueError
 from fedvalue.periods._balances import Balances
 from fedvalue.periods._close import Terms, settled
 from fedvalue.periods._entry import Period
-from fedvalue.periods._folder import PREPROCESSING_FILE, digest_of, read_closed
+from fedvalue.periods._folder import PREPROCESSING_FILE, SEALED, altered, read_closed
+from fedvalue.periods._history import history_problems
+from fedvalue.periods._store import store_problems
 from fedvalue.run import read_values
-from fedvalue.store import UtilityStore
 
 __all__ = ["problems"]
 
@@ -31,18 +32,17 @@ def problems(folder: Path) -> list[str]:
         before = period.balances
     kept = closed[-1].preprocessing
     if kept is not None:
-        found += list(_altered(folder / PREPROCESSING_FILE, kept))
-    try:
-        with UtilityStore(folder / "store.db", create=False) as store:
-            found += [f"store.db: {what}" for what in store.verify()]
-    except FedvalueError as error:
-        found.append(str(error))
-    return found
+        found += list(altered(folder / PREPROCESSING_FILE, kept))
+    found += [*store_problems(folder, closed), *history_problems(folder, closed)]
+    return list(dict.fromkeys(found))
 
 
 def _of_period(folder: Path, period: Period, before: Balances) -> Iterator[str]:
     for name, digest in period.files.items():
-        yield from _altered(folder / period.name / name, digest)
+        yield from altered(folder / period.name / name, digest)
+    for name in SEALED:
+        if name not in period.files and (folder / period.name / name).exists():
+            yield f"{name} was put there after the period was closed"
     try:
         values = read_values(folder / period.name)
     except FedvalueError as error:
@@ -68,11 +68,3 @@ def _of_period(folder: Path, period: Period, before: Balances) -> Iterator[str]:
 
 def _names(period: Period) -> Mapping[str, str]:
     return {member.was: member.name for member in period.members if member.was is not None}
-
-
-def _altered(file: Path, digest: str) -> Iterator[str]:
-    try:
-        if digest_of(file) != digest:
-            yield f"{file.name} was altered after the period was closed"
-    except FedvalueError as error:
-        yield str(error)

@@ -11,14 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue._files import json_ready, json_text, write_file, write_json
+from fedvalue.agreement import Agreement, PayoutTerms
 from fedvalue.errors import InputError
 from fedvalue.games import FederatedGame
 from fedvalue.payout import payout
 from fedvalue.periods._balances import Balances, check_terms, settle
 from fedvalue.periods._entry import Member, Money, Period
-from fedvalue.periods._folder import PREPROCESSING_FILE, check_name, digest_of, previous_seal
+from fedvalue.periods._folder import (
+    PREPROCESSING_FILE,
+    SEALED,
+    STORE_FILE,
+    check_name,
+    digest_of,
+    previous_seal,
+)
 from fedvalue.periods._members import Attendance, attend
-from fedvalue.run import RECORD_FILE, VALUES_FILE, Job, Result, sparing
+from fedvalue.periods._store import refuse_altered_store
+from fedvalue.periods._terms import refuse_other_terms, terms_of
+from fedvalue.run import Job, Result, sparing
 from fedvalue.scenarios import Scale, Scenario, preprocessing_of
 from fedvalue.store import UtilityStore
 from fedvalue.values import Values
@@ -61,15 +71,16 @@ def begin(
     check_name(name, closed)
     if job.store is not None or job.out is not None:
         raise InputError("Leave store and out to the periods: all trainings are kept in their folder.")
+    refuse_altered_store(folder, closed)
     fixed = {} if new_terms or not closed else _fixed(folder, job, closed[-1])
     fixed |= {} if job.period else {"period": name}
-    given = replace(job, **fixed, out=folder / name, store=folder / "store.db", overwrite=True)
+    given = replace(job, **fixed, out=folder / name, store=folder / STORE_FILE, overwrite=True)
     game = given.prepared.game
-    terms = _terms_of(game)
-    if closed and not new_terms:
-        _refuse_other_terms(terms, closed[-1])
+    terms = terms_of(given)
     attendance = attend(game.scenario, closed, renamed)
-    _rename(folder / "store.db", game)
+    if closed and not new_terms:
+        refuse_other_terms(terms, game.names, closed[-1], attendance.was)
+    _rename(folder / STORE_FILE, game)
     return Begun(name, _decided(folder / name, given, attendance.new), attendance, terms, closed)
 
 
@@ -94,38 +105,6 @@ def _fixed(folder: Path, job: Job, last: Period) -> dict[str, Any]:
     if digest_of(file) != last.preprocessing:
         raise InputError(f"{file} was altered since {last.name} was closed. Restore it from a copy.")
     return {"scenario_options": {**job.scenario_options, "preprocessing": str(file)}}
-
-
-def _terms_of(game: FederatedGame) -> dict[str, Any]:
-    """What the utility of a coalition depends on besides its members."""
-    scenario = game.scenario
-    described = {name: part for name, part in game.description().items() if name != "scenario"}
-    found: dict[str, Any] = json.loads(
-        json.dumps(
-            json_ready(
-                {
-                    **described,
-                    "test": scenario.test.fingerprint,
-                    "test parts": {part: len(rows) for part, rows in scenario.test_parts.items()},
-                    "task": [scenario.task, scenario.classes, scenario.vocabulary],
-                    "metric": game.stored_as,
-                    "empty": game.empty,
-                    "replicates": game.replicates,
-                }
-            )
-        )
-    )
-    return found
-
-
-def _refuse_other_terms(terms: Mapping[str, Any], last: Period) -> None:
-    differing = [name for name in terms if terms[name] != last.terms.get(name)]
-    if differing:
-        raise InputError(
-            f"The values of this period would not be comparable with those of {last.name}: {', '.join(differing)} "
-            f"{'is' if len(differing) == 1 else 'are'} not the same. Keep the terms, or say that they are new: new_terms=True "
-            "(--new-terms). Then everything is trained again."
-        )
 
 
 def _decided(out: Path, job: Job, new: Sequence[str]) -> Job:
@@ -158,6 +137,7 @@ def carried(begun: Begun, terms: Terms) -> Balances:
             terms.rule, terms.debts, terms.escrow, terms.release, list(begun.attendance.status), before
         )
         as_pot(terms.pot)
+        _refuse_unagreed(begun.job.agreed, terms)
         currency = next(
             (p.money.currency for p in reversed(begun.closed) if p.money is not None), terms.currency
         )
@@ -166,6 +146,22 @@ def carried(begun: Begun, terms: Terms) -> Balances:
                 f"Balances are carried over in {currency}. Got {terms.currency or 'no currency'!r}."
             )
     return before
+
+
+def _refuse_unagreed(agreement: Agreement | None, terms: Terms) -> None:
+    """What the members have signed binds the payout, too. Debts and escrow are in no agreement."""
+    if agreement is None:
+        return
+    agreed = agreement.payout
+    # Nobody is absent in a period, so that the rule for absent clients is kept whatever it is.
+    numbers = (str(terms.min_share), str(terms.step), terms.currency, str(terms.pot))
+    other = agreed.differing(PayoutTerms(terms.rule, *numbers, agreed.absent))
+    other += [] if terms.debts == "forgive" else [f"debts {terms.debts!r}, of which it says nothing"]
+    other += [f"escrow for {', '.join(terms.escrow)}, of which it says nothing"] if terms.escrow else []
+    if other:
+        raise InputError(
+            f"This payout is not the one that was agreed: {'; '.join(other)}. Pay out as agreed, or make another agreement."
+        )
 
 
 def as_pot(pot: Any) -> Decimal:
@@ -236,7 +232,7 @@ def entry_of(folder: Path, begun: Begun, result: Result, terms: Terms, before: B
         utility_of_all=values.utility_of_all,
         trained=result.cost.trained,
         known=result.cost.reused,
-        files={name: digest_of(out / name) for name in (VALUES_FILE, RECORD_FILE)},
+        files={name: digest_of(out / name) for name in SEALED if (out / name).exists()},
         preprocessing=_kept(folder, scenario),
         target=None if scenario.classes else (scenario.scale.centre, scenario.scale.spread),
         money=money,

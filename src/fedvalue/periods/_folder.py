@@ -14,18 +14,36 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fedvalue._files import json_text
-from fedvalue.errors import InputError
+from fedvalue.errors import FedvalueError, InputError
 from fedvalue.periods._entry import Period
+from fedvalue.run import AGREEMENT_FILE, DISCLOSURE_FILE, RECORD_FILE, REPORT_FILE, VALUES_FILE
 
-__all__ = ["PREPROCESSING_FILE", "append", "check_name", "digest_of", "read_closed"]
+__all__ = [
+    "PREPROCESSING_FILE",
+    "SEALED",
+    "STORE_FILE",
+    "altered",
+    "append",
+    "check_name",
+    "digest_of",
+    "read_closed",
+]
 
 PREPROCESSING_FILE = "preprocessing.json"
+STORE_FILE = "store.db"
+SEALED = (
+    VALUES_FILE,
+    RECORD_FILE,
+    REPORT_FILE,
+    DISCLOSURE_FILE,
+    AGREEMENT_FILE,
+)  # of a run, as far as it has them
 _CLOSED = "periods"
-_TAKEN = ("periods", "store.db", "history.html", "history.json", "history.csv", PREPROCESSING_FILE)
+_TAKEN = ("periods", STORE_FILE, "history.html", "history.json", "history.csv", PREPROCESSING_FILE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]{0,39}")
 _FIRST = "0" * 64
 
@@ -98,6 +116,15 @@ def digest_of(file: Path) -> str:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
         raise InputError(f"Cannot read {file}: {error.strerror}.") from error
+
+
+def altered(file: Path, digest: str) -> Iterator[str]:
+    """Says so where a file is not the one with this digest."""
+    try:
+        if digest_of(file) != digest:
+            yield f"{file.name} was altered after the period was closed"
+    except FedvalueError as error:
+        yield str(error)
 
 
 def _in_order(name: str) -> list[tuple[int, int, str]]:

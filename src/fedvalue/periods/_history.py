@@ -13,7 +13,7 @@ from fedvalue._text import csv_text
 from fedvalue.periods._entry import Period
 from fedvalue.periods._page import page
 
-__all__ = ["HISTORY", "as_csv", "as_plain", "write_history"]
+__all__ = ["HISTORY", "as_csv", "as_plain", "history_problems", "write_history"]
 
 HISTORY = "history"
 _FORMAT = "fedvalue.history/1"
@@ -25,11 +25,28 @@ _COLUMNS = (
 
 def write_history(folder: Path, closed: Sequence[Period]) -> Path:
     """The three files, each whole or not at all; the page is given back."""
-    texts = {"json": json_text(as_plain(closed)) + "\n", "csv": as_csv(closed), "html": page(closed)}
-    for ending, text in texts.items():
-        with write_file(folder / f"{HISTORY}.{ending}") as file:
-            file.write(text.encode())
+    for name, content in _files(closed).items():
+        with write_file(folder / name) as file:
+            file.write(content)
     return folder / f"{HISTORY}.html"
+
+
+def history_problems(folder: Path, closed: Sequence[Period]) -> Iterator[str]:
+    """Which of the three files say something else than the closed periods."""
+    for name, content in _files(closed).items():
+        file = folder / name
+        if not file.is_file():
+            yield f"{name} is missing. `fedvalue period show` writes it anew"
+        elif file.read_bytes() != content:
+            yield (
+                f"{name} is not what the closed periods give: it was altered, or another release of fedvalue wrote it. "
+                "`fedvalue period show` writes it anew"
+            )
+
+
+def _files(closed: Sequence[Period]) -> dict[str, bytes]:
+    texts = {"json": json_text(as_plain(closed)) + "\n", "csv": as_csv(closed), "html": page(closed)}
+    return {f"{HISTORY}.{ending}": text.encode() for ending, text in texts.items()}
 
 
 def as_plain(closed: Sequence[Period]) -> dict[str, Any]:

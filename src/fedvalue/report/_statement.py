@@ -21,6 +21,18 @@ __all__ = ["Statement", "statements"]
 _LITTLE, _MUCH = 1 / 4, 3 / 4  # of what it adds alone: what is left of that where all others are there
 _QUANTILE = 1.96
 _NEAR = 0.05  # of an equal split: as much as that
+_NOTHING = {  # why nothing is paid, by the note to the amount
+    "below zero": "its value is below zero",
+    "zero": "its value is zero",
+    "interval covers zero": "its value may be zero, as far as can be told",
+    "the lowest value": "nobody has a lower value, and payment counts from the lowest",
+    "its group: below zero": "the value of its group is below zero",
+    "its group: zero": "the value of its group is zero",
+    "its group: interval covers zero": "the value of its group may be zero, as far as can be told",
+    "its group: the lowest value": "no other has a lower value than its group, and payment counts from the lowest",
+    "below zero in its group": "its value is below zero, and its group is shared out among those above zero",
+    "zero in its group": "its value is zero, and its group is shared out by values",
+}
 
 
 @dataclass(frozen=True)
@@ -70,11 +82,7 @@ def _amount(client: Client, paid: Payout | Absent, unit: str) -> list[str]:
     amount = f"{paid.text(line.amount)}{'%' if unit == '%' else ''}{of}"
     words = RULES[paid.rule].words
     if not line.amount:
-        why = {
-            "below zero": "its value is below zero",
-            "zero": "its value is zero",
-            "interval covers zero": "its value may be zero, as far as can be told",
-        }.get(line.note, "its part is less than the smallest step")
+        why = _NOTHING.get(line.note, "its part is less than the smallest step")
         return [f"It is paid nothing, because {why}. The rule {paid.rule}: {words}"]
     said = [
         f"It is paid {amount}: {float(line.amount / paid.pot):.1%} of the pot. The rule {paid.rule}: {words}"
@@ -182,6 +190,8 @@ def _remarks(client: Client, audit: Audit | Absent) -> list[str]:
 def _private(finding: Finding) -> str:
     """What a finding says about one of its clients, without the others."""
     others = len(finding.clients) - 1
+    if finding.kind == "below zero" and finding.p_value is not None:
+        return "its value is below zero because of smaller coalitions, all together reach more with it"
     return {
         "no contribution": "it changes nothing, the outcome is the same with it and without",
         "interchangeable": f"it is interchangeable with {plural(others, 'other client')}: in its place, the outcome is the same",

@@ -121,9 +121,15 @@ def _no_finding(audit: Audit) -> str:
 
 
 def _below(audit: Audit) -> str:
-    """Clients below zero of whom nothing could be concluded."""
-    who = [finding.clients[0] for finding in audit.below_zero]
-    return f" Below zero, which may or may not be chance: {named(who)}." if who else ""
+    """Clients below zero that are not called harmful."""
+    sure = [finding.clients[0] for finding in audit.below_zero if finding.p_value is not None]
+    unsure = [finding.clients[0] for finding in audit.below_zero if finding.p_value is None]
+    said = (
+        f" Below zero because of smaller coalitions, while all reach more with it: {named(sure)}."
+        if sure
+        else ""
+    )
+    return said + (f" Below zero, which may or may not be chance: {named(unsure)}." if unsure else "")
 
 
 def _grouped(audit: Audit) -> list[tuple[str, tuple[str, ...]]]:

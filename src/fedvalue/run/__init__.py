@@ -3,6 +3,7 @@
 `value` and `compare` drive methods on a game; a `Job` is the whole main job, from the data to the report.
 """
 
+from fedvalue.run._agreed import not_as_agreed, payout_terms_of, terms_agreed_for
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._claims import Claims, what_if_claimed
 from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure, read_disclosures
@@ -79,6 +80,8 @@ __all__ = [
     "keep_earlier",
     "method_request",
     "methods",
+    "not_as_agreed",
+    "payout_terms_of",
     "planned_trials",
     "read_disclosures",
     "read_record",
@@ -89,6 +92,7 @@ __all__ = [
     "runnable_methods",
     "sparing",
     "stored_trials",
+    "terms_agreed_for",
     "value",
     "usual_method",
     "what_if_claimed",

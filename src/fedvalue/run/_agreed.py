@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedvalue._files import json_ready
-from fedvalue.agreement import Agreement, Party, PayoutTerms, differences, new_agreement
+from fedvalue.agreement import Agreement, Party, PayoutTerms, differences, new_agreement, read_agreement
 from fedvalue.errors import InputError
-from fedvalue.payout import payout
+from fedvalue.payout import Payout, payout
+from fedvalue.run._folder import AGREEMENT_FILE
 from fedvalue.scenarios import Scenario
 from fedvalue.values import Values
 
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
 
-__all__ = ["agreement_of", "members_of", "refuse_other_job", "terms_of"]
+__all__ = [
+    "agreement_of",
+    "members_of",
+    "not_as_agreed",
+    "payout_terms_of",
+    "refuse_other_job",
+    "terms_agreed_for",
+    "terms_of",
+]
 
 # Of the record of a run, what makes the values; where it is computed and with which versions does not.
 _TERMS = ("model", "model_options", "learner", "training")
@@ -78,3 +89,32 @@ def refuse_other_job(agreement: Agreement, job: Job) -> None:
             f"This job is not the one that was agreed. It differs in {'; '.join(found[:_NAMED])}{more}. Run what was "
             "agreed, or make another agreement."
         )
+
+
+def terms_agreed_for(values: Values, path: Path) -> PayoutTerms | None:
+    """How the pot shall be shared out by the agreement beside the values; None where it is not there, or another one."""
+    file = (path if path.is_dir() else path.parent) / AGREEMENT_FILE
+    if not values.agreement or not file.is_file():
+        return None
+    agreement = read_agreement(file)
+    return agreement.payout if agreement.hash == values.agreement else None
+
+
+def payout_terms_of(paid: Payout) -> PayoutTerms:
+    """The terms of a payout, as an agreement has them."""
+    numbers = (str(paid.min_share), str(paid.step), paid.currency, str(paid.pot))
+    return PayoutTerms(paid.rule, *numbers, paid.absent_rule)
+
+
+def not_as_agreed(values: Values, path: Path, paid: Payout, in_percent: bool = False) -> str:
+    """A warning where values that were made under an agreement are paid by other terms; otherwise nothing."""
+    if not values.agreement:
+        return ""
+    agreed = terms_agreed_for(values, path)
+    if agreed is None:
+        return f"The values were made under the agreement {values.agreement}, which is not beside them: whether this is the payout that was agreed is not known."
+    now = payout_terms_of(paid)
+    if in_percent:
+        now = replace(now, pot=agreed.pot, currency=agreed.currency, step=agreed.step)
+    other = agreed.differing(now)
+    return f"This is not the payout that was agreed: {'; '.join(other)}." if other else ""

@@ -7,11 +7,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from fedvalue._files import write_file
 from fedvalue.audit import Audit, audit
-from fedvalue.coalitions import Trial, by_seed
+from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
 from fedvalue.run._adopt import enter_game
@@ -75,7 +76,19 @@ class Result:
         """What stands out, what it cost and what it guarantees, sentence by sentence."""
         prepared = self.job.prepared
         work = work_of_trials(prepared.scenario, prepared.game.training, self.trained)
-        return result_lines(self.values, prepared.scenario, work, self.job.budget)
+        return result_lines(self.values, prepared.scenario, work, self.job.budget, self._last())
+
+    def _last(self) -> list[float | None]:
+        """What each client adds to all others together, by trainings with the same seed; None where there are none."""
+        n, utility = self.values.n, self.job.prepared.game.utility
+        everyone = full_mask(n)
+        of_all = {seed: utility(found) for (mask, seed), found in self.outcomes.items() if mask == everyone}
+        added: list[list[float]] = [[] for _ in range(n)]
+        for (mask, seed), outcome in self.outcomes.items():
+            left_out = everyone ^ mask
+            if left_out.bit_count() == 1 and seed in of_all:
+                added[left_out.bit_length() - 1].append(of_all[seed] - utility(outcome))
+        return [fmean(gains) if gains else None for gains in added]
 
     def audit(self, level: float = 0.05, more: int | None = None) -> Audit:
         """What the trained coalitions show about single clients, each finding with its evidence."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fedvalue._text import count, duration, plural
 from fedvalue.estimators import guarantee_lines, rest_on
@@ -51,8 +51,12 @@ def _rules(model: str, learner: Learner, rules: Training) -> str:
     )
 
 
-def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | None) -> list[str]:
-    """Everything below the table. `work` is what was trained in this run."""
+def result_lines(
+    values: Values, scenario: Scenario, work: Work, budget: int | None, last: Sequence[float | None]
+) -> list[str]:
+    """Everything below the table. `work` is what was trained in this run, `last` what each client adds to all others
+    together, as far as that was trained.
+    """
     lines = []
     if values.utility_of_all is not None and values.utility_of_none is not None:
         lines.append(
@@ -64,7 +68,7 @@ def result_lines(values: Values, scenario: Scenario, work: Work, budget: int | N
             f"The values of {values.method} are in another unit ({values.unit}), so they do not add up to this difference."
         )
     lines += values.advice()
-    lines += _stands_out(scenario, values)
+    lines += _stands_out(scenario, values, last)
     lines += [] if values.benefits is None else values.benefits.statements()
     lines += _cost_lines(values, work)
     lines += guarantee_lines(values, budget)
@@ -124,7 +128,7 @@ def _cost_lines(values: Values, work: Work) -> list[str]:
     return lines
 
 
-def _stands_out(scenario: Scenario, values: Values) -> list[str]:
+def _stands_out(scenario: Scenario, values: Values, last: Sequence[float | None]) -> list[str]:
     named = dict(zip(values.names, values.mean.tolist(), strict=True))
     lines = []
     empty = [name for name, data in zip(values.names, scenario.clients, strict=True) if not len(data)]
@@ -141,12 +145,25 @@ def _stands_out(scenario: Scenario, values: Values) -> list[str]:
         for i, name in enumerate(values.names)
         if named[name] < -1e-12 and name not in empty and (interval is None or interval[i, 1] < 0)
     ]
-    if harmful:
-        surely = "" if interval is not None else _unsure(values)
-        lines.append(
-            f"Below zero{surely}: {_with_values(harmful, named)}. The others train better models without "
-            f"{'it' if len(harmful) == 1 else 'them'}."
-        )
+    return lines + _below_zero(values, harmful, dict(zip(values.names, last, strict=True)))
+
+
+def _below_zero(values: Values, below: list[str], last: Mapping[str, float | None]) -> list[str]:
+    """Clients below zero, and whether all others together are better off without them."""
+    named = dict(zip(values.names, values.mean.tolist(), strict=True))
+    surely = "" if values.interval() is not None else _unsure(values)
+    unknown = [name for name in below if last[name] is None]
+    missed = [name for name in below if (last[name] or 0.0) > 0]
+    worse = [name for name in below if name not in unknown and name not in missed]
+    lines = []
+    for names, said in (
+        (worse, "The others train better models without {}."),
+        (unknown, "On average over coalitions, the others train better models without {}."),
+        (missed, "All clients together still reach more with {}: smaller coalitions reach less."),
+    ):
+        if names:
+            whom = "it" if len(names) == 1 else "them"
+            lines.append(f"Below zero{surely}: {_with_values(names, named)}. {said.format(whom)}")
     return lines
 
 

@@ -3,12 +3,14 @@
 Every client makes a `sketch` of its rows, with a secret that the clients share and whoever compares does not have:
 
     exact  a keyed hash of every row (HMAC-SHA256 of its features, cut to 64 bits)
-    near   two times 128 bits of every row: on which side of random planes, drawn from the secret, it lies. Rows that are
+    near   three times 128 bits of every row: on which side of random planes, drawn from the secret, it lies. Rows that are
            alike have almost the same bits (Charikar 2002). Once the columns are as they are, which noise moves little; once
-           each is brought to its own mean and spread, which other units do not move at all.
+           each is brought to its own mean and spread, which other units do not move at all; once to its own median and
+           spread about it, which a few rows far off do not move.
 
-What is by chance is learnt from the clients themselves: how often rows repeat within one, and how near its own rows come to
-each other. Only what goes far beyond that is called a copy.
+A row that a client has twice counts once. What is by chance is learnt from the clients themselves: how often rows repeat
+within one, and how near its own rows come to each other. Only what goes far beyond that is called a copy. Where one client
+has more repeats than the other explains, the other is believed: nobody hides a copy by doubling rows.
 
 >>> rows = np.random.default_rng(0).normal(size=(300, 6))
 >>> parts = {"a": rows[:100], "b": rows[100:200], "copy": rows[:100] * 3 + 1}
@@ -22,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -40,14 +42,17 @@ from fedvalue.scenarios._base import Dataset
 
 __all__ = ["OVERLAP_COLUMNS", "Overlap", "Pair", "Sketch", "compare_rows", "read_sketch", "sketch"]
 
-_FORMAT = "fedvalue.sketch/1"
-_BITS = 128  # for each of the two views
-_BYTES = 2 * _BITS // 8
+_FORMAT = "fedvalue.sketch/2"
+_VIEWS = 3
+_BITS = 128  # for each view
+_BYTES = _VIEWS * _BITS // 8
 _LEAST_SECRET = 16  # bytes
 _FEWEST = 20  # rows: of fewer, chance says too little
 _COMPARED = 2_000  # rows of each client whose nearest are looked for
 _OWN = 0.01  # of the rows of a client are as near to another of its own: nearer than that is near
 _MORE = 0.05  # of the rows, beyond what is by chance
+_SEEN = 3  # repeats more than were seen may be usual (95%, as of a Poisson count)
+_LARGER = 20  # times its own rows: how far repeats within a client tell of a larger one
 _LEVEL = 0.001  # of a false alarm, over all pairs
 
 
@@ -154,14 +159,22 @@ def sketch(data: Dataset, secret: str | bytes, name: str) -> Sketch:
 def _bits(rows: NDArray[np.float64], key: bytes) -> NDArray[np.uint8]:
     if not len(rows):
         return np.zeros((0, _BYTES), np.uint8)
-    centre, spread = rows.mean(0), rows.std(0)
-    known = np.where(spread > 1e-9 * (1 + np.abs(centre)), spread, np.inf)  # a constant column says nothing
+    mean, middle = rows.mean(0), np.median(rows, axis=0)
+    wide = _known(rows.std(0), mean)
+    # Of a column that is nearly always the same, the spread about the median is zero: that of all rows stands for it.
+    narrow = 1.4826 * np.median(np.abs(rows - middle), axis=0)
+    narrow = np.where(np.isfinite(_known(narrow, middle)), narrow, wide)
     seed = int.from_bytes(hashlib.sha256(key + b"planes").digest()[:16], "big")
-    planes = np.random.default_rng(seed).standard_normal((2, rows.shape[1], _BITS))
+    planes = np.random.default_rng(seed).standard_normal((_VIEWS, rows.shape[1], _BITS))
     # Bounded, so that no single outlying column decides on which side a row is.
-    views = (rows - centre, np.tanh((rows - centre) / known / 2))
+    views = (rows - middle, np.tanh((rows - mean) / wide / 2), np.tanh((rows - middle) / narrow / 2))
     sides = [view @ of_view > 0 for view, of_view in zip(views, planes, strict=True)]
     return np.packbits(np.concatenate(sides, axis=1), axis=1)
+
+
+def _known(spread: NDArray[np.float64], centre: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Spreads of columns; infinite for a constant one, which says nothing."""
+    return np.where(spread > 1e-9 * (1 + np.abs(centre)), spread, np.inf)
 
 
 def read_sketch(path: str | PathLike[str]) -> Sketch:
@@ -194,6 +207,8 @@ def compare_rows(sketches: Sequence[Sketch]) -> Overlap:
         for one in sketches
         if len(one) < _FEWEST
     ]
+    repeats = {one.name: _repeats(one) for one in usable}
+    usable = [_once(one) for one in usable]
     pairs = list(combinations(usable, 2))
     exact = {(a.name, b.name): (_same(a, b), _same(b, a)) for a, b in pairs}
     own = {one.name: _own_distances(one) for one in usable}
@@ -202,12 +217,15 @@ def compare_rows(sketches: Sequence[Sketch]) -> Overlap:
     for a, b in pairs:
         of_pair = (a.name, b.name)
         others = [other for other in exact if other != of_pair]
-        same_chance = max(_repeats(a), _repeats(b), *(_usual([exact[o] for o in others]),))
+        same_chance = max(_believed(repeats[a.name], repeats[b.name]), _usual([exact[o] for o in others]))
         near_chance = max(
-            _OWN * max(1.0, len(a) / len(b), len(b) / len(a)), _usual([near[o] for o in others])
+            same_chance,  # the same rows are near, too
+            _OWN * max(1.0, len(a) / len(b), len(b) / len(a)),
+            _usual([near[o] for o in others]),
         )
         kind = ""
-        if _too_many(near[of_pair], (len(a), len(b)), near_chance, len(pairs)):
+        counted = len(own[a.name][0]), len(own[b.name][0])
+        if _too_many(near[of_pair], counted, near_chance, len(pairs)):
             kind = "near copies"
         if _too_many(exact[of_pair], (len(a), len(b)), same_chance, len(pairs)):
             kind = "same rows"
@@ -220,10 +238,33 @@ def _same(one: Sketch, other: Sketch) -> float:
     return float(np.isin(one.exact, other.exact).mean())
 
 
-def _repeats(one: Sketch) -> float:
-    """Which part of the rows of a client are there more than once: rows that honest clients may share by chance."""
+def _once(one: Sketch) -> Sketch:
+    """The sketch with every row once."""
+    exact, first = np.unique(one.exact, return_index=True)
+    return replace(one, exact=exact, near=one.near[first])
+
+
+@dataclass(frozen=True)
+class _Repeats:
+    """How many rows a client has, and how many of them more than once."""
+
+    rows: int
+    repeated: int
+
+    def among(self, rows: int) -> float:
+        """Which part of other rows of the same kind would be among so many, by how often they repeat here, or less."""
+        share = min((self.repeated + _SEEN) / self.rows, 1.0)
+        return float(1 - (1 - share) ** min(rows / self.rows, _LARGER))
+
+
+def _repeats(one: Sketch) -> _Repeats:
     _, counts = np.unique(one.exact, return_counts=True)
-    return float(counts[counts > 1].sum() / len(one))
+    return _Repeats(len(one), int(counts[counts > 1].sum()))
+
+
+def _believed(one: _Repeats, other: _Repeats) -> float:
+    """Which part of the rows two clients may share by chance, by the one with fewer repeats."""
+    return max(min(one.among(rows), other.among(rows)) for rows in (one.rows, other.rows))
 
 
 def _usual(shares: Sequence[tuple[float, float]]) -> float:
@@ -231,9 +272,9 @@ def _usual(shares: Sequence[tuple[float, float]]) -> float:
     return float(np.median([max(pair) for pair in shares])) if len(shares) > 1 else 0.0
 
 
-def _some(one: Sketch) -> NDArray[np.intp]:
+def _some(rows: int) -> NDArray[np.intp]:
     """Rows to compare: all, or as many as fit; hashes are in an order of their own, so these are drawn at random."""
-    return np.linspace(0, len(one) - 1, min(len(one), _COMPARED)).round().astype(np.intp)
+    return np.linspace(0, rows - 1, min(rows, _COMPARED)).round().astype(np.intp)
 
 
 def _signs(bits: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -252,8 +293,10 @@ def _nearest(
 
 
 def _views(one: Sketch) -> list[NDArray[np.uint8]]:
-    """The bits of some rows, view by view."""
-    return np.split(one.near[_some(one)], 2, axis=1)
+    """The bits of some rows, view by view; rows whose bits are all the same count once."""
+    _, first = np.unique(one.near, axis=0, return_index=True)
+    bits = one.near[np.sort(first)]  # in the order of the hashes, which is one of their own
+    return np.split(bits[_some(len(bits))], _VIEWS, axis=1)
 
 
 def _own_distances(one: Sketch) -> list[NDArray[np.float64]]:
@@ -268,6 +311,8 @@ def _near(
 
     In the view in which more of them are.
     """
+    if min(len(own_a[0]), len(own_b[0])) < _FEWEST:
+        return 0.0, 0.0
     found = []
     for bits_a, bits_b, of_a, of_b in zip(_views(a), _views(b), own_a, own_b, strict=True):
         limit = min(float(np.quantile(of_a, _OWN)), float(np.quantile(of_b, _OWN)))

@@ -38,7 +38,7 @@ def close(
     escrow: Annotated[list[str] | None, typer.Option(metavar="CLIENT", help="Hold back what this client earns; repeatable.")] = None,
     release: Annotated[list[str] | None, typer.Option(metavar="CLIENT", help="Pay out what was held back for this client; repeatable.")] = None,
     renamed: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="A client has another name than before; repeatable.")] = None,
-    new_terms: Annotated[bool, typer.Option("--new-terms", help="Rules, model, test set or metric are others than before: everything is trained again.")] = False,
+    new_terms: Annotated[bool, typer.Option("--new-terms", help="Rules, model, test set, metric, method, budget, seeds or groups are others than before: what depends on them is trained again.")] = False,
     anyway: AnywayOption = False,
     json: JsonTarget = None,
     quiet: QuietOption = False,
