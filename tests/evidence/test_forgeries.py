@@ -171,6 +171,11 @@ class TestRecord:
         found = checked(case, retrain=1)
         assert found.wrong, str(found)
 
+    @pytest.mark.parametrize("claim", [{"idle": [0]}, {"alike": [[0, 1]]}, {"idle": ["x"]}])
+    def test_data_that_clients_are_said_to_have(self, case: Path, claim: dict[str, Any]) -> None:
+        change(case / "run" / "run.json", lambda data: data["game"].update(claim))
+        assert "the record says that" in lines(checked(case), "WRONG")
+
     def test_groups_that_nobody_agreed(self, case: Path) -> None:
         values = fv.run(
             "synthetic", clients=3, samples=15, rounds=1, method="exact", groups={"H": ["client-0", "client-1"]},

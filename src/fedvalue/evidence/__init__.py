@@ -32,6 +32,9 @@ __all__ = ["EVIDENCE_FILE", "Check", "Verdict", "sign", "verify"]
 
 _NOT_RUN = "code that is named in the files of a run is not run by whoever checks them"
 
+# What a record that holds anything may lead to.
+_STRANGE = (AttributeError, LookupError, OverflowError, TypeError, ValueError)
+
 
 @checked_call
 def verify(
@@ -128,6 +131,15 @@ def _of_store(
         yield from rest if decided else only_consistent(rest)
     except FedvalueError as error:
         yield wrong("The store", str(error))
+    except _STRANGE as error:
+        yield wrong(*_not_as_written(error))
+
+
+def _not_as_written(error: Exception) -> tuple[str, str]:
+    return (
+        "The record of the run",
+        f"its parts are not as fedvalue writes them: {type(error).__name__}: {error}",
+    )
 
 
 def _retrained(
@@ -153,6 +165,8 @@ def _retrained(
             found += trained_again(values, left.record, store, again_job, count, seed)
     except FedvalueError as error:
         found.append(undecided(what, f"nothing could be trained here: {error}"))
+    except _STRANGE as error:
+        found.append(wrong(*_not_as_written(error)))
     yield from found
 
 

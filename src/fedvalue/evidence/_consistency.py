@@ -84,6 +84,7 @@ def _against_agreement(
     if record is not None:
         agreed = {name: part for name, part in job.items() if name != "test"}  # also in the scenario
         yield from differences(_comparable(agreed, agreed), _comparable(agreed, record))
+        yield from _other_data(agreement.terms["members"], record.get("game") or {})
 
 
 def _comparable(agreed: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,6 +99,19 @@ def _comparable(agreed: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str,
             if name in agreed["scenario"]
         }
     return parts
+
+
+def _other_data(members: Sequence[Mapping[str, Any]], game: Mapping[str, Any]) -> Iterator[str]:
+    """Whoever is said to have no data, or that of another, gets a value by that alone."""
+    try:
+        idle = all(members[i]["rows"] == 0 for i in game.get("idle") or ())
+        prints = [{members[i]["fingerprint"] for i in alike} for alike in game.get("alike") or ()]
+    except (LookupError, TypeError):
+        idle, prints = False, []
+    if not idle:
+        yield "the record says that a client has no data, which agreed with some"
+    if any(len(of) > 1 for of in prints):
+        yield "the record says that clients have the same data, which agreed with other data each"
 
 
 def _left_out(values: Values, agreement: Agreement) -> list[str]:
