@@ -134,7 +134,7 @@ def test_a_folder_without_a_test_set_hears_of_by_client(tmp_path: Path) -> None:
     folder = tmp_path / "clients"
     folder.mkdir()
     for name in "ab":
-        (folder / f"{name}.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
+        (folder / f"{name}.csv").write_text("x,y\n" + "".join(f"{i % 7}.5,{i % 2}\n" for i in range(20)))
     found = CliRunner().invoke(app, ["data", "check", str(folder), "--label", "y"])
     assert found.exit_code != 0
     assert "--option test=by-client" in " ".join(found.output.split())
