@@ -588,6 +588,15 @@ class TestLuck:
         found = audit(values, {0: [0.0], 1: [1.0], 2: [1.0], 3: [2.0]})
         assert found.findings[0].statement == "graz2: no rows"
 
+    def test_quiet_names_the_client_whose_data_are_suspicious(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        from fedvalue.cli.audit import _show
+
+        values = Values([1.0, 1.0], "ab", "exact", 4, guarantee="exact", suspicious=("b: other units",))
+        _show(audit(values, {0: [0.0], 1: [1.0], 2: [1.0], 3: [2.0]}), quiet=True)
+        assert "suspicious data: b: other units" in capsys.readouterr().out
+
 
 @cache
 def _table(partition: str, replicates: int) -> tuple[Values, dict[int, list[float]], dict[int, Any]]:

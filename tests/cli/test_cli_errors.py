@@ -121,3 +121,24 @@ def test_numbers_stay_on_terminals_of_any_width(
     printed = capsys.readouterr().out
     assert all(number in printed for number in ("+3.0000", "+1.0000", "75.0%", "25.0%"))
     assert ("█" in printed) == (columns >= 64)
+
+
+def test_no_noise_says_that_it_goes_with_exact() -> None:
+    found = CliRunner().invoke(app, ["run", "--clients", "3", "--samples", "20", "--no-noise"])
+    assert found.exit_code == 2
+    assert "or give --exact" in found.output
+    assert "'new'" not in found.output
+
+
+def test_a_folder_without_a_test_set_hears_of_by_client(tmp_path: Path) -> None:
+    folder = tmp_path / "clients"
+    folder.mkdir()
+    for name in "ab":
+        (folder / f"{name}.csv").write_text("x,y\n" + "".join(f"{i % 7}.5,{i % 2}\n" for i in range(20)))
+    found = CliRunner().invoke(app, ["data", "check", str(folder), "--label", "y"])
+    assert found.exit_code != 0
+    assert "--option test=by-client" in " ".join(found.output.split())
+    found = CliRunner().invoke(
+        app, ["data", "check", str(folder), "--label", "y", "--option", "test=by-client"]
+    )
+    assert found.exit_code == 0, found.output

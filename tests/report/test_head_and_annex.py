@@ -211,7 +211,9 @@ def test_the_annex_has_the_rules_that_were_run() -> None:
     rules = dict(rules_of(values, RECORD, known, paid))
     assert rules["Rules of training"] == "rounds 4, algorithm fedavg"
     assert rules["Test set"] == "99 rows, fingerprint 0123abcd"
-    assert rules["Data"] == "digits · size"
+    assert rules["Data"] == "digits, partition size"
+    files = {"scenario": {"name": "files", "partition": "file"}}
+    assert dict(rules_of(values, files, known, paid))["Data"] == "files"
     assert rules["In the store"] == "8 trainings of 8 coalitions"
     assert rules["Payout"] == "rule floor, in steps of 0.01"
     nothing = dict(rules_of(values, None, Absent("no store"), Absent("nobody")))

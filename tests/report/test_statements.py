@@ -43,6 +43,40 @@ def test_a_statement_says_the_amount_the_reason_and_what_all_reach_without_it(fa
         assert f"Alone it reaches {table[1 << client.index]:.4f} (no clients: 0.0000)." in text
 
 
+def test_coalitions_smaller_than_agreed_are_not_shown_though_the_store_has_them() -> None:
+    values, known = complete(saturating(4), CITIES)
+    facts = gather(values, known, {"options": {"min_coalition": 3}})
+    assert not any("Alone it reaches" in said(facts, name) for name in CITIES)
+    assert "without it, and" in said(facts, CITIES[0])
+    assert [layer.size for layer in facts.growth.layers] == [0, 3, 4]  # type: ignore[union-attr]
+
+
+def test_all_statements_have_one_number_for_all_clients_together() -> None:
+    """Without a, seed 0 was trained; without b, seed 1: all clients reach 0.5 with the one and 0.9 with the other."""
+    values = Values(
+        [0.3, 0.3],
+        ("a", "b"),
+        "surrogate",
+        8,
+        guarantee="biased",
+        seeds=2,
+        utility_of_none=0.1,
+        utility_of_all=0.7,
+    )
+    found = {0: [0.1], 3: [0.5, 0.9], 2: [0.2], 1: [0.4]}
+    prints = {mask: tuple(seen) for mask, seen in found.items()}
+    history = History(found, prints, 0.0, (), "", "", {0: [0], 3: [0, 1], 2: [0], 1: [1]})
+    facts = gather(values, history)
+    assert "to 0.7000 (estimate over 2 seeds)" in facts.verdict[0]
+    for name, change in (("a", "0.3000"), ("b", "0.5000")):
+        text = said(facts, name)
+        assert "All clients together reach utility 0.7000 (estimate over 2 seeds)." in text
+        assert f"it is better with it, by {change}." in text
+        assert "0.9000" not in text
+    assert "means of trainings with different seeds" in as_markdown(facts)
+    assert "means of trainings with different seeds" in as_html(facts)
+
+
 def test_nobody_else_is_in_a_page(facts: Facts, tmp_path: Path) -> None:
     files = write_statements(facts, tmp_path / "new" / "folder")
     assert [file.name for file in files] == [f"{i + 1}-{name.lower()}.html" for i, name in enumerate(CITIES)]

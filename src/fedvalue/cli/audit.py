@@ -83,7 +83,9 @@ def _show(found: Audit, quiet: bool) -> None:
 
     if quiet:
         for finding in (*found.findings, *found.below_zero):
-            say(one_line(f"{finding.kind}: {', '.join(finding.clients) or 'all clients'}"))
+            # What was noticed about data begins with the name of the client whose it is.
+            about = finding.statement if finding.kind == "suspicious data" else "all clients"
+            say(one_line(f"{finding.kind}: {', '.join(finding.clients) or about}"))
         return
     say(
         f"{plural(found.clients, 'client')}, {plural(found.coalitions, 'trained coalition')}, values by "

@@ -62,5 +62,6 @@ def _of_seeds(values: Values) -> str:
         return f"{values.promise.capitalize()}: the mean of their Shapley values."
     return (
         f"Estimated: the Shapley values of the utility that is to be expected, over initial models and orders of "
-        f"minibatches, from {values.seeds} of them. Trained again with other seeds, values come out within the ±."
+        f"minibatches, from {values.seeds} of them. Trained again with other seeds, a value comes out "
+        "within its ± 95% of the time."
     )

@@ -41,7 +41,7 @@ def rules_of(
     better = "higher" if values.higher_is_better else "lower"
     rows = values.test_rows or test.get("rows")
     told = {
-        "Data": " · ".join(str(scenario[key]) for key in ("name", "partition") if scenario.get(key)),
+        "Data": ", ".join(_data(scenario)),
         "Model": model,
         "Rules of training": rules,
         "Metric": f"{shortened(values.metric, NAME)}, {better} is better",
@@ -59,6 +59,13 @@ def rules_of(
         else f"rule {paid.rule}, in steps of {paid.step}",
     }
     return tuple((label, one_line(text) or _NOT) for label, text in told.items())
+
+
+def _data(scenario: Mapping[str, Any]) -> list[str]:
+    """The name of the data, and how it was divided where it was; files are divided as they are."""
+    name, partition = (str(scenario.get(key) or "") for key in ("name", "partition"))
+    divided = [f"partition {partition}"] if partition and partition != "file" else []
+    return [name or "files", *divided] if name or divided else []
 
 
 def _options(learner: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from fedvalue.report._facts import Facts, Terms
 from fedvalue.report._incidents import incidents_of
 from fedvalue.report._intervals import interval_note
 from fedvalue.report._method import cost_lines, method_of
-from fedvalue.report._origin import origin_of, rows_of
+from fedvalue.report._origin import origin_of, part_of, rows_of
 from fedvalue.report._pot import pot_lines
 from fedvalue.report._sensitivity import sensitivity
 from fedvalue.report._statement import statements
@@ -56,8 +57,9 @@ def gather(
         trainings = Absent(
             "This needs the trainings behind the values. Name their store if there is one (--store, or store= in Python)."
         )
-    utilities = {} if isinstance(trainings, Absent) else _means(trainings, values.n)
-    looked = trainings if isinstance(trainings, Absent) else _audit(values, trainings)
+    shown = trainings if isinstance(trainings, Absent) else _agreed(trainings, record)
+    utilities = {} if isinstance(shown, Absent) else _means(shown, values.n)
+    looked = shown if isinstance(shown, Absent) else _audit(values, shown)
     paid = _payout(values, terms)
     ends = _ends(values, utilities)
     clients = clients_of(values, paid, rows_of(values, record))
@@ -71,7 +73,7 @@ def gather(
         payout=paid,
         unit=unit,
         growth=absent or grow(utilities),
-        synergy=absent or pair_up(values.n, *_by_seed(values, trainings, utilities)),
+        synergy=absent or pair_up(values.n, *_by_seed(values, shown, utilities)),
         convergence=absent or converge(values, utilities),
         audit=looked,
         method=method_of(values, guarantee),
@@ -80,8 +82,8 @@ def gather(
         values=values,
         version=__version__,
         cover=cover_of(cover, record),
-        statements=statements(values, clients, paid, without_each(values, trainings), looked, unit),
-        sensitivity=sensitivity(values, paid, trainings, absent=terms.absent, anyway=terms.anyway),
+        statements=statements(values, clients, paid, without_each(values, shown), looked, unit),
+        sensitivity=sensitivity(values, paid, shown, absent=terms.absent, anyway=terms.anyway),
         incidents=incidents_of(values, record),
         rules=rules_of(values, record, trainings, paid),
         agreement=values.agreement,
@@ -98,6 +100,24 @@ def _check(values: Values) -> None:
             raise InputError(
                 f"Every {what} must be a finite number. That of {values.names[bad[0]]!r} is not. Value the clients again."
             )
+
+
+def _agreed(trainings: History, record: Mapping[str, Any] | None) -> History:
+    """The trainings that may be shown: a store can hold smaller coalitions than the run was allowed to train."""
+    least = part_of(record or {}, "options").get("min_coalition")
+    if not isinstance(least, int) or least < 2:
+        return trainings
+    kept = {mask for mask in trainings.utilities if mask == 0 or mask.bit_count() >= least}
+
+    def of_kept(table: Mapping[int, Any]) -> dict[int, Any]:
+        return {mask: found for mask, found in table.items() if mask in kept}
+
+    return replace(
+        trainings,
+        utilities=of_kept(trainings.utilities),
+        prints=of_kept(trainings.prints),
+        seeds=of_kept(trainings.seeds),
+    )
 
 
 def _means(trainings: History, n: int) -> dict[int, float]:

@@ -13,7 +13,7 @@ from fedvalue.payout import RULES, Payout
 from fedvalue.report._clients import Client
 from fedvalue.report._compared import Without
 from fedvalue.report._trained import Absent
-from fedvalue.report._words import NAME, decimals_of, fixed, interval_text, signed, unbracketed
+from fedvalue.report._words import NAME, decimals_of, fixed, interval_text, over_seeds, signed, unbracketed
 from fedvalue.values import Values
 
 __all__ = ["Statement", "statements"]
@@ -138,10 +138,19 @@ def _without(values: Values, compared: Without) -> list[str]:
         way = "better with it" if change > 0 else "worse with it" if change < 0 else "the same with it"
         by = "" if change == 0 else f", by {fixed(abs(change), decimals)}"
         who = "The other client reaches" if others == 1 else f"The {count(others)} others together reach"
-        said.append(
+        reached = (
             f"{who} {metric} {fixed(last.second, decimals)} without it, and {fixed(last.first, decimals)} with it: {way}{by}"
-            f"{_of(last.trainings)}.{_luck(values, last.trainings)}"
+            f"{_of(last.trainings)}."
         )
+        if values.seeds > 1 and values.utility_of_all is not None:
+            # Trainings with and without it are of some seeds, and of others for the next client: only differences compare.
+            together = fixed(values.sign * values.utility_of_all, decimals)
+            reached = (
+                f"All clients together reach {metric} {together}{over_seeds(values)}. In "
+                f"{plural(last.trainings, 'pair')} of trainings with the same seed, of all clients and of all but this one, "
+                f"it is {way}{by}{' on average' if last.trainings > 1 else ''}."
+            )
+        said.append(f"{reached}{_luck(values, last.trainings)}")
     if alone is not None:
         start = "no clients" if values.metric == UTILITY else unbracketed(values.empty_label)
         said.append(

@@ -19,6 +19,7 @@ from fedvalue.report._words import (
     decimals_of,
     fixed,
     named,
+    over_seeds,
     ranked,
     signed,
     unbracketed,
@@ -73,7 +74,7 @@ def _worth(values: Values, ends: Ends | None) -> str:
     who = "the one client" if values.n == 1 else f"all {values.n:,} clients"
     return (
         f"With {who}, the {shortened(values.metric, NAME)} goes from {fixed(ends.none, decimals)} ({start}) to "
-        f"{fixed(ends.all, decimals)}; {said}"
+        f"{fixed(ends.all, decimals)}{over_seeds(values)}; {said}"
     )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "fixed",
     "interval_text",
     "named",
+    "over_seeds",
     "ranked",
     "share_text",
     "signed",
@@ -98,3 +99,9 @@ def unbracketed(text: str) -> str:
     'untrained model, mean of 64'
     """
     return text.replace(" (", ", ").replace(")", "")
+
+
+def over_seeds(values: Values) -> str:
+    """Behind what all clients reach, where that is no mean of trainings but what the values add up to."""
+    known = values.utility_of_all is not None and values.seeds > 1
+    return f" (estimate over {values.seeds} seeds)" if known else ""

@@ -113,6 +113,11 @@ def check_options(method: Method, options: Mapping[str, Any]) -> None:
     expect("options", options, Mapping, "a dict of options of the method", error=MethodError)
     known = method.options
     for option in options:
+        if option == "noise" and option not in known:
+            raise MethodError(
+                f"How much is luck is measured apart for exact values only, and the method is {method.name}: leave --no-noise "
+                "(the option noise) out, or give --exact (method='exact')."
+            )
         if option not in known:
             hint = did_you_mean(option, [*known, *_OF_RUNS])
             raise MethodError(

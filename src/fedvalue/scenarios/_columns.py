@@ -231,8 +231,9 @@ def _categories(case: _Case) -> Column:
     variants = [sorted(counts) for word, counts in spelled.items() if word != MISSING and len(counts) > 1]
     done += [f"{' and '.join(map(repr, variants[0][:3]))} are one category"] if variants else []
     if MISSING in known:
+        missing = sum(words.count(MISSING) for words in merged[: case.clients])
         done.append(
-            f"{plural(sum(words.count(MISSING) for words in merged[: case.clients]), 'missing cell')} are one"
+            f"{plural(missing, 'missing cell')} {'is' if missing == 1 else 'are'} a category of {'its' if missing == 1 else 'their'} own"
         )
     strange = sum(int((part == -1).sum()) for part in values[case.clients :])
     findings = [f"{plural(strange, 'test row')} with a {case.name} that no client has"] if strange else []

@@ -74,7 +74,10 @@ def listed(path: Path, by_client: bool = False) -> Folder:
             "and a test set, test.csv for example."
         )
     if not (tests or parts or by_client):
-        raise ScenarioError(f"{path} has no test set. Put one beside the clients, test.csv for example.")
+        raise ScenarioError(
+            f"{path} has no test set. Put one beside the clients, test.csv for example, or test on rows of the clients' own: "
+            "fedvalue run --test by-client, fedvalue data check --option test=by-client, or test='by-client' in Python."
+        )
     return Folder(path, clients, tests or parts, ignored)
 
 
