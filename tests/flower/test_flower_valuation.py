@@ -192,7 +192,7 @@ class TestValuation:
             ({"clients": 2, "seeds": 2, "replicates": 2}, "two ways to train again"),
             ({"clients": 2, "method": "ipss", "seeds": 2}, "ipss trains with one seed"),
             ({"clients": 2, "method": "exact", "noise": "no"}, "noise must be true or false"),
-            ({"clients": 2, "noise": False}, "has no option 'noise'"),
+            ({"clients": 2, "noise": False}, "for exact values only"),
             ({"clients": 2, "replicates": 0}, "replicates must be a whole number of at least 1"),
             ({"clients": 2, "replicates": 1.5}, "replicates must be a whole number of at least 1"),
         ],
