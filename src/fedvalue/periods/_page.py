@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from fedvalue._text import minute, one_line, plural
+from fedvalue._text import minute, plural
 from fedvalue._version import __version__
 from fedvalue.periods._balances import Line
 from fedvalue.periods._entry import Member, Period
-from fedvalue.report import style_sheet
+from fedvalue.report import page_environment, style_sheet
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -166,21 +166,4 @@ def _dot(k: int, count: int, member: Member, period: Period, down: Callable[[flo
 
 @cache
 def _environment() -> Environment:
-    # Imported late: who imports fedvalue for a number needs no templates.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    def finalize(value: Any) -> Any:
-        if isinstance(value, float):
-            return f"{value:g}"
-        return value if hasattr(value, "__html__") or not isinstance(value, str) else one_line(value)
-
-    return Environment(
-        loader=PackageLoader("fedvalue.periods"),
-        autoescape=True,
-        auto_reload=False,
-        finalize=finalize,
-        keep_trailing_newline=True,
-        lstrip_blocks=True,
-        trim_blocks=True,
-        undefined=StrictUndefined,
-    )
+    return page_environment("fedvalue.periods")

@@ -26,7 +26,7 @@ from fedvalue.report._markdown import as_markdown
 from fedvalue.report._origin import FEDERATION
 from fedvalue.report._page import as_html
 from fedvalue.report._statement_pages import write_statements
-from fedvalue.report._templates import style_sheet
+from fedvalue.report._templates import page_environment, style_sheet
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
@@ -45,6 +45,7 @@ __all__ = [
     "kind_of",
     "render",
     "report",
+    "page_environment",
     "style_sheet",
     "write_statements",
 ]

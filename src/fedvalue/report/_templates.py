@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["audit_text", "html", "markdown", "style_sheet"]
+__all__ = ["audit_text", "html", "markdown", "page_environment", "style_sheet"]
 
 
 def code_line(text: str) -> Markup:
@@ -68,12 +68,7 @@ def style_sheet() -> Markup:
 
 @cache
 def _html() -> Environment:
-    def finalize(value: Any) -> Any:
-        if isinstance(value, float):
-            return f"{value:g}"
-        return value if hasattr(value, "__html__") or not isinstance(value, str) else one_line(value)
-
-    return _environment(finalize)
+    return _with_words(page_environment("fedvalue.report"))
 
 
 @cache
@@ -83,15 +78,26 @@ def _markdown() -> Environment:
     def finalize(value: Any) -> Any:
         return value if hasattr(value, "__html__") else Markup(markdown_text(str(value)))
 
-    return _environment(finalize)
+    return _with_words(_environment("fedvalue.report", finalize))
 
 
-def _environment(finalize: Callable[[Any], Any]) -> Environment:
+def page_environment(package: str) -> Environment:
+    """The templates of a package that write pages: text is escaped and put on one line, numbers are short."""
+
+    def finalize(value: Any) -> Any:
+        if isinstance(value, float):
+            return f"{value:g}"
+        return value if hasattr(value, "__html__") or not isinstance(value, str) else one_line(value)
+
+    return _environment(package, finalize)
+
+
+def _environment(package: str, finalize: Callable[[Any], Any]) -> Environment:
     # Imported late: who imports fedvalue for a number needs no templates.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
-        loader=PackageLoader("fedvalue.report"),
+    return Environment(
+        loader=PackageLoader(package),
         autoescape=True,
         auto_reload=False,
         finalize=finalize,
@@ -100,6 +106,9 @@ def _environment(finalize: Callable[[Any], Any]) -> Environment:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
+
+
+def _with_words(environment: Environment) -> Environment:
     environment.globals |= {function.__name__: function for function in _FUNCTIONS}
     environment.globals |= {"TERMS": TERMS, "shown": _STATEMENTS, "signers": _SIGNERS}
     environment.tests["absent"] = lambda part: isinstance(part, Absent)
