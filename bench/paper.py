@@ -6,12 +6,15 @@ Runs `fedvalue reproduce` for each experiment, then for each variant, in the ord
 each. What does not fit into the minutes is stopped as Ctrl-C would and goes on when the same command is given
 again; what is finished is not run again. One process at a time: several that share a GPU take turns on it, and a
 training of small steps then takes many times as long.
+
+Sittings count as one run as long as the sources are the same on which numbers depend, whatever else was committed between
+them. The last column says so: "yes" was finished by the sources of today alone. What was being trained when a sitting ended is
+trained again; its seconds count, too.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import subprocess
 import sys
@@ -20,7 +23,10 @@ from pathlib import Path
 
 from _table import table
 from fedvalue_paper import names, read
+from fedvalue_paper.manifest import is_older, written_parts
+from fedvalue_paper.sources import sources_digest
 
+_NOT_YET = "no"
 _PATIENCE = 60.0  # seconds in which a stopped experiment stores what it has
 
 
@@ -44,15 +50,13 @@ def main() -> None:
     lines, total = [], 0.0
     for name, variant in runs:
         folder = given.out / "-".join(filter(None, (name, given.scale, variant)))
-        if not _finished(folder) and (end is None or time.monotonic() < end):
+        if _state(folder) == _NOT_YET and (end is None or time.monotonic() < end):
             print(f"{folder.name} …", file=sys.stderr, flush=True)
             _reproduce(given, name, variant, folder, end)
-        finished = _finished(folder)
-        total += _seconds(folder)
-        lines.append(
-            [folder.name, f"{_seconds(folder):.0f}" if finished else "–", "yes" if finished else "no"]
-        )
-    lines.append(["all that is finished", f"{total:.0f}", ""])
+        state, seconds = _state(folder), _seconds(folder)
+        total += seconds
+        lines.append([folder.name, f"{seconds:.0f}" if seconds else "–", state])
+    lines.append(["all", f"{total:.0f}", ""])
     print(table(["experiment", "seconds", "finished"], lines))
 
 
@@ -74,21 +78,22 @@ def _reproduce(given: argparse.Namespace, name: str, variant: str, folder: Path,
             process.wait()
 
 
-def _parts(folder: Path) -> list[dict[str, float | bool | None]]:
-    try:
-        return list(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["parts"])
-    except (OSError, ValueError, KeyError):
-        return []
-
-
-def _finished(folder: Path) -> bool:
-    parts = _parts(folder)
-    return bool(parts and parts[-1]["finished"])
+def _state(folder: Path) -> str:
+    """Whether it is finished, and whether it counts as one run with what today's sources compute."""
+    parts = written_parts(folder)
+    if not parts:
+        return _NOT_YET
+    if is_older(folder):
+        return "with other settings: remove it"
+    if not parts[-1]["finished"]:
+        return _NOT_YET
+    made_by = {part.get("sources") for part in parts}
+    return "yes" if made_by == {sources_digest()} else "yes, in part by other sources"
 
 
 def _seconds(folder: Path) -> float:
-    """Of all processes that worked on it and were not stopped."""
-    return sum(float(part["seconds"] or 0) for part in _parts(folder))
+    """Of all processes that worked on it, stopped ones too; one that was killed could not write them down."""
+    return sum(float(part["seconds"] or 0) for part in written_parts(folder))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import fedvalue as fv
 from fedvalue.cli import app
 from fedvalue.store import UtilityStore
 from fedvalue_paper import names
+from fedvalue_paper.sources import sources_digest
 
 TINY = """
 title = "Tiny"
@@ -300,6 +301,10 @@ def test_interrupted_on_the_keyboard() -> None:
     assert found.exit_code == 130
     assert "the same command with --resume goes on" in found.stderr
     assert reproduce(*QUICK, "-q", "--resume").exit_code == 0
+    stopped, ended = json.loads(Path(FOLDER, "manifest.json").read_text(encoding="utf-8"))["parts"]
+    assert (stopped["finished"], ended["finished"]) == (False, True)
+    assert min(stopped["seconds"], ended["seconds"]) > 0  # together they are what it took
+    assert stopped["sources"] == ended["sources"] == sources_digest()
 
 
 # What goes wrong

@@ -197,7 +197,7 @@ def _reproduce(
     from fedvalue.trainers import choose_device
     from fedvalue_paper.engine import play
     from fedvalue_paper.manifest import command_of
-    from fedvalue_paper.output import Notes, begin, forget_empty, publish
+    from fedvalue_paper.output import Notes, begin, forget_empty, note_seconds, publish
 
     began = time.perf_counter()
     notes = Notes(choose_device(device), command_of(experiment, data_dir is not None))
@@ -216,6 +216,7 @@ def _reproduce(
             "What is finished is kept: the same command with --resume goes on from there."
         ) from error
     except KeyboardInterrupt as error:
+        note_seconds(folder, time.perf_counter() - began)
         complain("Interrupted. What is finished is kept: the same command with --resume goes on from there.")
         raise typer.Exit(130) from error
 

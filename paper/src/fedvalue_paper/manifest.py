@@ -16,6 +16,7 @@ from typing import Any
 
 from fedvalue import __version__
 from fedvalue_paper.engine import Played
+from fedvalue_paper.sources import sources_digest
 from fedvalue_paper.spec import Experiment, read
 
 __all__ = [
@@ -86,6 +87,7 @@ def part_of_run(device: str) -> dict[str, Any]:
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": _commit(),
+        "sources": sources_digest(),
         "device": device,
         "seconds": None,
         "finished": False,

@@ -20,7 +20,16 @@ from fedvalue_paper.rows import Row
 from fedvalue_paper.spec import Experiment
 from fedvalue_paper.tables import Part, aggregated, markdown, parts_of, table_csv
 
-__all__ = ["Notes", "Published", "begin", "draw_figures", "forget_empty", "publish", "publish_again"]
+__all__ = [
+    "Notes",
+    "Published",
+    "begin",
+    "draw_figures",
+    "forget_empty",
+    "note_seconds",
+    "publish",
+    "publish_again",
+]
 
 _TABLE = ("table.csv", "table.md")
 
@@ -71,6 +80,14 @@ def forget_empty(folder: Path) -> None:
             folder.rmdir()
 
 
+def note_seconds(folder: Path, seconds: float) -> None:
+    """Writes down how long a process worked that was stopped: what a run took is the sum of all of them."""
+    record = written_manifest(folder)
+    if record:
+        record["parts"][-1]["seconds"] = round(seconds, 2)
+        _write_json(record, folder / MANIFEST)
+
+
 def publish(
     experiment: Experiment,
     rows: Sequence[Row],
@@ -93,7 +110,8 @@ def publish_again(
 ) -> Published:
     """The same from kept utilities, which are kept again: the folder can take the place of the one they come from.
 
-    The manifest is that of the trainings, and says what was done since.
+    The manifest is that of the trainings, and says what was done since. A step stands there only when it is finished;
+    early ones lack their seconds.
     """
     write_whole(folder / KEPT_ROWS, read_text(folder / ROWS))
     write_bytes_whole(folder / UTILITIES, source.utilities.read_bytes())
@@ -107,7 +125,8 @@ def publish_again(
         "rows_taken_over": found.taken,
         "rows_changed": dict(found.changed),
     }
-    record = {**before, "recomputed": [*before.get("recomputed", ()), here]}
+    earlier = [{**step, "finished": True} for step in before.get("recomputed", ())]
+    record = {**before, "recomputed": [*earlier, here]}
     return _published(experiment, found.rows, folder, record, (ROWS, KEPT_ROWS, UTILITIES))
 
 
