@@ -170,6 +170,46 @@ class TestSound:
         assert not fv.verify(tmp_path / "run", retrain=3, data_dir=elsewhere).sound
 
 
+class TestSignedFolder:
+    def test_a_rerun_is_refused_before_anything_is_trained(
+        self, case: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run, job = case / "run", _job_of(case)
+        monkeypatch.setattr(fv.FederatedGame, "evaluate_trials", lambda *given, **more: 1 / 0)
+        before = {path.name: path.read_bytes() for path in run.iterdir()}
+        with pytest.raises(fv.InputError, match="are signed"):
+            job.check_folder()
+        with pytest.raises(fv.InputError, match="are signed"):
+            job.run()
+        assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+    def test_what_makes_way_keeps_its_signatures(self, case: Path) -> None:
+        replace(_job_of(case), overwrite=True).run(report=False)
+        (earlier,) = (case / "run" / "earlier").iterdir()
+        found = fv.verify(earlier, case / "agreement.json")
+        assert found.sound, str(found)
+        assert "signed by Clearing" in str(found)
+        assert not (case / "run" / "evidence.json").exists()
+        assert not (case / "run" / "payout.json").exists()  # it belongs to what was signed
+
+    @pytest.mark.parametrize("command", [("report", "{}"), ("payout", "{}", "--json", "{}/payout.json")])
+    def test_a_signed_file_is_not_written_again(self, whole: Path, command: tuple[str, ...]) -> None:
+        run = whole / "run"
+        if command[0] == "report":
+            command = (*command, "--out", "{}/payout.md", "--format", "md")
+        before = {path.name: path.read_bytes() for path in run.iterdir()}
+        found = CliRunner().invoke(app, [word.format(run) for word in command])
+        assert found.exit_code != 0
+        assert "is signed" in found.output
+        assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def _job_of(case: Path) -> fv.Job:
+    return fv.Job(
+        "synthetic", clients=3, samples=15, rounds=1, method="exact", out=case / "run", agreement=case / "agreement.json"
+    )
+
+
 class TestAltered:
     @pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("report")])
     def test_a_character_of_any_file(self, case: Path, name: str) -> None:

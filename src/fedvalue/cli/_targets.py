@@ -16,7 +16,9 @@ __all__ = ["check_targets", "write_result"]
 
 
 def check_targets(*targets: str | None) -> None:
-    """Refuses what cannot be written before anything is computed; only one result can go to stdout."""
+    """Refuses what cannot be written, or is signed, before anything is computed; only one result can go to stdout."""
+    from fedvalue.run import refuse_signed
+
     given = [target for target in targets if target is not None]
     if given.count("-") > 1:
         raise InputError("Only one format can be printed; give the others a file name.")
@@ -25,6 +27,8 @@ def check_targets(*targets: str | None) -> None:
             raise InputError(f"Cannot write {target}: there is no such folder.")
         if target != "-" and not os.access(Path(target).absolute().parent, os.W_OK):
             raise InputError(f"Cannot write {target}: its folder cannot be written to.")
+        if target != "-":
+            refuse_signed(Path(target))
 
 
 def write_result(data: Mapping[str, Any] | str, target: str | None) -> None:

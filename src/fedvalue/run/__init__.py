@@ -6,10 +6,11 @@
 from fedvalue.run._agreed import not_as_agreed, payout_terms_of, terms_agreed_for
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._claims import Claims, what_if_claimed
-from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure, read_disclosures
+from fedvalue.run._disclosures import add_disclosure, read_disclosures
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
+    DISCLOSURE_FILE,
     EVIDENCE_FILE,
     RECORD_FILE,
     REPORT_FILE,
@@ -20,6 +21,7 @@ from fedvalue.run._folder import (
     keep_earlier,
     read_record,
     read_values,
+    refuse_signed,
 )
 from fedvalue.run._job import Job, run
 from fedvalue.run._ledger import Ledger
@@ -86,6 +88,7 @@ __all__ = [
     "read_disclosures",
     "read_record",
     "read_values",
+    "refuse_signed",
     "refuse_two_ways",
     "run",
     "run_requests",

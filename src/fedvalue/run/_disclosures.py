@@ -7,11 +7,11 @@ from pathlib import Path
 
 from fedvalue._files import is_sealed, sealed, write_json
 from fedvalue.errors import InputError
+from fedvalue.run._folder import DISCLOSURE_FILE
 from fedvalue.values import Disclosure
 
 __all__ = ["DISCLOSURE_FILE", "add_disclosure", "read_disclosures"]
 
-DISCLOSURE_FILE = "disclosure.json"
 _FORMAT = "fedvalue.disclosure/1"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, count
@@ -17,6 +18,7 @@ from fedvalue.values import Values
 
 __all__ = [
     "AGREEMENT_FILE",
+    "DISCLOSURE_FILE",
     "EARLIER",
     "EVIDENCE_FILE",
     "RECORD_FILE",
@@ -30,12 +32,17 @@ __all__ = [
     "read_record",
     "read_values",
     "refuse_other_run",
+    "refuse_signed",
+    "signed_files",
     "take_over",
 ]
 
 VALUES_FILE, RECORD_FILE, STORE_FILE, REPORT_FILE = "values.json", "run.json", "store.db", "report.html"
+DISCLOSURE_FILE = "disclosure.json"
 EARLIER = "earlier"  # the folder of results that made way
 AGREEMENT_FILE, EVIDENCE_FILE = "agreement.json", "evidence.json"
+
+_GOING_ON = (DISCLOSURE_FILE,)  # run after run is added to it: what makes way gets a copy
 
 _IDENTITY = (
     "game_id",
@@ -67,8 +74,8 @@ _CALLED = {
 def enter(out: Path, record: Mapping[str, Any], store: Path | None, overwrite: bool) -> None:
     """Makes the folder and says in it what is run there.
 
-    Another run's folder is refused, or left as it is until there is something to replace it with: a run that fails
-    costs nobody the results of an earlier one.
+    Another run's folder, or one that is signed, is refused, or left as it is until there is something to replace it with:
+    a run that fails costs nobody the results of an earlier one.
     """
     if not overwrite:
         refuse_other_run(out, record)
@@ -76,13 +83,13 @@ def enter(out: Path, record: Mapping[str, Any], store: Path | None, overwrite: b
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
-    if not _holds_other_run(out, record):
+    if not _must_make_way(out, record):
         _write_record(out, record, store)
 
 
 def take_over(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
-    """The values of this run are about to be written: what is there of another one makes way."""
-    if _holds_other_run(out, record):
+    """The values of this run are about to be written: what is there of another one, or signed, makes way."""
+    if _must_make_way(out, record):
         keep_earlier(out)
         _write_record(out, record, store)
 
@@ -92,9 +99,10 @@ def keep_earlier(
 ) -> Path | None:
     """Moves the results in the folder to one in its folder `earlier`, named by when they were written: nothing is deleted.
 
-    None where there are none: the first of the files is not there.
+    What was signed goes with its signatures, byte by byte. None where there are no results: the first of the files is not
+    there.
     """
-    there = [out / name for name in names if (out / name).exists()]
+    there = [out / name for name in dict.fromkeys([*names, *signed_files(out)]) if (out / name).is_file()]
     if not (out / names[0]).exists():
         return None
     try:
@@ -104,23 +112,13 @@ def keep_earlier(
         folder = next(of for name in stems if not (of := out / EARLIER / name).exists())
         folder.mkdir(parents=True)
         for file in there:
-            file.rename(folder / file.name)
-        _point_to_store(out, folder)
+            if file.name in _GOING_ON:
+                shutil.copy2(file, folder / file.name)
+            else:
+                file.rename(folder / file.name)
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
     return folder
-
-
-def _point_to_store(out: Path, folder: Path) -> None:
-    """The record that was moved still names the store; one that cannot be read stays as it is."""
-    try:
-        record = read_record(folder)
-    except InputError:
-        return
-    if record is not None and isinstance(record.get("store"), str):
-        write_json(
-            folder / RECORD_FILE, sealed({**record, "store": _seen_from(folder, out / record["store"])})
-        )
 
 
 def _write_record(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
@@ -129,7 +127,7 @@ def _write_record(out: Path, record: Mapping[str, Any], store: Path | None) -> N
 
 
 def refuse_other_run(out: Path, record: Mapping[str, Any]) -> None:
-    """Raises where the folder holds a run that would have other values."""
+    """Raises where the folder holds a run that would have other values, or one whose results are signed."""
     if _holds_other_run(out, record):
         other = _differences(out, record)
         what = (
@@ -138,6 +136,36 @@ def refuse_other_run(out: Path, record: Mapping[str, Any]) -> None:
             else f"a {VALUES_FILE} of unknown origin"
         )
         raise InputError(f"{out} holds {what}. Choose another folder, or overwrite it (--overwrite).")
+    if _is_signed(out):
+        raise InputError(
+            f"The results in {out} are signed ({EVIDENCE_FILE}), and no signature would fit what is written anew. Choose "
+            f"another folder, or overwrite it (--overwrite): then they are kept, with their signatures, in {out / EARLIER}."
+        )
+
+
+def refuse_signed(file: Path) -> None:
+    """Raises where a file that somebody has signed would be written again."""
+    if file.name in signed_files(file.parent):
+        raise InputError(
+            f"{file} is signed ({EVIDENCE_FILE} beside it), and no signature would fit another one. Write to another file."
+        )
+
+
+def signed_files(folder: Path) -> list[str]:
+    """The names of the files in a folder that somebody has signed; what cannot be read names none."""
+    try:
+        names = list(json.loads((folder / EVIDENCE_FILE).read_text(encoding="utf-8"))["statement"]["files"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+    return [name for name in names if isinstance(name, str) and Path(name).name == name != STORE_FILE]
+
+
+def _is_signed(out: Path) -> bool:
+    return (out / VALUES_FILE).exists() and (out / EVIDENCE_FILE).exists()
+
+
+def _must_make_way(out: Path, record: Mapping[str, Any]) -> bool:
+    return _is_signed(out) or _holds_other_run(out, record)
 
 
 def _holds_other_run(out: Path, record: Mapping[str, Any]) -> bool:
@@ -196,7 +224,10 @@ def find_store(run: Path, store: Path | None) -> Path:
         recorded = (read_record(run) or {}).get("store") or STORE_FILE
         if not isinstance(recorded, str):
             raise InputError(f"{RECORD_FILE} names no usable store. Got {recorded!r}. Name it with --store.")
-        store = (run if run.is_dir() else run.parent) / recorded
+        folder = run if run.is_dir() else run.parent
+        if folder.resolve().parent.name == EARLIER:  # what made way still says how it was found from where it was
+            folder = folder / ".." / ".."
+        store = folder / recorded
     return store
 
 

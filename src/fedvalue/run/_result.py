@@ -17,8 +17,16 @@ from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
 from fedvalue.run._adopt import enter_game
 from fedvalue.run._claims import Claims, what_if_claimed
-from fedvalue.run._disclosures import DISCLOSURE_FILE, add_disclosure
-from fedvalue.run._folder import AGREEMENT_FILE, REPORT_FILE, STORE_FILE, VALUES_FILE, enter, take_over
+from fedvalue.run._disclosures import add_disclosure
+from fedvalue.run._folder import (
+    AGREEMENT_FILE,
+    DISCLOSURE_FILE,
+    REPORT_FILE,
+    STORE_FILE,
+    VALUES_FILE,
+    enter,
+    take_over,
+)
 from fedvalue.run._observers import Evaluation, OnOutcome
 from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
