@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from fedvalue.errors import InputError
 
-__all__ = ["CHECKSUM", "is_sealed", "json_ready", "json_text", "sealed", "write_file", "write_json"]
+__all__ = ["CHECKSUM", "is_sealed", "json_from", "json_ready", "json_text", "sealed", "write_file", "write_json"]
 
 CHECKSUM = "checksum"
 
@@ -49,6 +49,36 @@ def json_text(data: Any) -> str:
     ['{', '"share":', 'null', '}']
     """
     return json.dumps(json_ready(data), indent=2, ensure_ascii=False, allow_nan=False, default=repr)
+
+
+class _TwiceError(ValueError):
+    """Something is in JSON twice."""
+
+
+def json_from(content: bytes) -> Any:
+    """JSON in which nothing is said twice: of two values under one name, one reader takes this and another that.
+
+    A ValueError says in words what is wrong with it.
+
+    >>> json_from(b'{"pot": 1, "pot": 2}')
+    Traceback (most recent call last):
+    fedvalue._files._TwiceError: it is damaged: 'pot' is in it twice
+    """
+    try:
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_once)
+    except _TwiceError:
+        raise
+    except (ValueError, RecursionError) as error:  # not text, not JSON, or nested beyond measure
+        raise ValueError("it does not hold JSON") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _TwiceError(f"it is damaged: {name!r} is in it twice")
+        found[name] = value
+    return found
 
 
 def sealed(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue._checks import as_path
-from fedvalue._files import json_ready, write_json
+from fedvalue._files import json_from, json_ready, write_json
 from fedvalue._text import listed, one_line
 from fedvalue.agreement._canonical import canonical, digest_of
 from fedvalue.agreement._keys import public_line
@@ -171,7 +171,7 @@ def read_agreement(path: str | PathLike[str]) -> Agreement:
     """The agreement in a file; one whose terms are not complete is refused. Signatures are checked by `problems`."""
     file = as_path("An agreement", path)
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json_from(file.read_bytes())
         if set(data) != {"terms", "signatures"} or data["terms"]["format"] != FORMAT:
             raise ValueError("its parts are others")
         found = Agreement(data["terms"], signatures_from(data["signatures"]))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedvalue._files import is_sealed, json_ready, sealed
+from fedvalue._files import is_sealed, json_from, json_ready, sealed
 from fedvalue.agreement import Agreement
 from fedvalue.errors import FedvalueError
 from fedvalue.evidence._run import LeftRun
@@ -80,6 +80,11 @@ def _from_json(
     terms: dict[Path, Payout],
     known: Sequence[History],
 ) -> Iterator[Check]:
+    try:
+        json_from(file.read_bytes())
+    except ValueError as error:
+        yield wrong(file.name, str(error))
+        return
     if not is_sealed(data):
         yield wrong(file.name, "its content does not match its checksum, or it has none")
         return

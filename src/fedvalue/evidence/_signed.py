@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue._checks import as_path
-from fedvalue._files import json_ready, write_json
+from fedvalue._files import json_from, json_ready, write_json
 from fedvalue._text import listed, one_line
 from fedvalue._version import __version__
 from fedvalue.agreement import Signature, canonical, message_of, public_line, signature_of, signatures_from
@@ -85,7 +85,7 @@ def signatures_of(run: LeftRun, values: Values | None, signed_by: str | None) ->
 
 
 def _read(file: Path) -> tuple[dict[str, Any], tuple[Signature, ...]]:
-    data = json.loads(file.read_text(encoding="utf-8"))
+    data = json_from(file.read_bytes())
     statement = data["statement"]
     if set(data) != {"statement", "signatures"} or statement["format"] != _FORMAT:
         raise ValueError("its parts are others")

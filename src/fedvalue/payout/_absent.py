@@ -6,7 +6,6 @@ Decimal('0.25')
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue._checks import did_you_mean
-from fedvalue._files import is_sealed
+from fedvalue._files import is_sealed, json_from
 from fedvalue._text import listed, one_line
 from fedvalue.errors import InputError
 from fedvalue.payout._money import as_decimal
@@ -180,11 +179,11 @@ def _of_earlier(path: Path) -> AbsentRule:
     """By values, or by the amounts of a payout; which of them, the file says itself."""
     file = path / "values.json" if path.is_dir() else path
     try:
-        data: Any = json.loads(file.read_text(encoding="utf-8"))
+        data: Any = json_from(file.read_bytes())
     except OSError as error:
         raise InputError(f"Cannot read {file}, the earlier period: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file} is neither values nor a payout: it does not hold JSON.") from error
+    except ValueError as error:
+        raise InputError(f"{file} is neither values nor a payout: {error}.") from error
     if isinstance(data, Mapping) and "format" in data and not is_sealed(data):
         raise InputError(
             f"{file}, the earlier period, is not as fedvalue wrote it: its content does not match its checksum, or it has none."

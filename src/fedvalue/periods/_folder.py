@@ -11,13 +11,12 @@ consortium/
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fedvalue._files import json_text
+from fedvalue._files import json_from, json_text
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.periods._entry import Period
 from fedvalue.run import AGREEMENT_FILE, DISCLOSURE_FILE, RECORD_FILE, REPORT_FILE, VALUES_FILE
@@ -58,7 +57,7 @@ def read_closed(folder: Path) -> tuple[Period, ...]:
                 f"{folder}: period {number} is missing; there is {file.name}. Restore it from a copy."
             )
         try:
-            plain = json.loads(file.read_text(encoding="utf-8"))
+            plain = json_from(file.read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"{file} cannot be read: {error}. Restore it from a copy.") from error
         period = Period.from_plain(plain, str(file))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from fedvalue._files import is_sealed, sealed, write_json
+from fedvalue._files import is_sealed, json_from, sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.run._folder import DISCLOSURE_FILE
 from fedvalue.values import Disclosure
@@ -28,7 +27,7 @@ def add_disclosure(folder: Path, disclosure: Disclosure | None, game_id: str) ->
 def read_disclosures(file: Path) -> list[object]:
     """What is in such a file, run by run, as plain data; refused where that is not as it was written."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json_from(file.read_bytes())
         runs = data["runs"] if data["format"] == _FORMAT and is_sealed(data) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         runs = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, overload
 
-from fedvalue._files import CHECKSUM, is_sealed, sealed, write_json
+from fedvalue._files import CHECKSUM, is_sealed, json_from, sealed, write_json
 from fedvalue.errors import InputError
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values
@@ -154,8 +153,8 @@ def refuse_signed(file: Path) -> None:
 def signed_files(folder: Path) -> list[str]:
     """The names of the files in a folder that somebody has signed; what cannot be read names none."""
     try:
-        names = list(json.loads((folder / EVIDENCE_FILE).read_text(encoding="utf-8"))["statement"]["files"])
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        names = list(json_from((folder / EVIDENCE_FILE).read_bytes())["statement"]["files"])
+    except (OSError, ValueError, LookupError, TypeError):
         return []
     return [name for name in names if isinstance(name, str) and Path(name).name == name != STORE_FILE]
 
@@ -249,11 +248,11 @@ def find_history(values: Values, run: Path, store: Path | None, most: int | None
 
 def _read_json(file: Path, what: str) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json_from(file.read_bytes())
     except OSError as error:
         raise InputError(f"Cannot read {file}: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:  # not text, not JSON, or nested beyond measure
-        raise InputError(f"{file} is not {what}: it does not hold JSON.") from error
+    except ValueError as error:
+        raise InputError(f"{file} is not {what}: {error}.") from error
 
 
 def _recorded(out: Path) -> dict[str, Any] | None:
