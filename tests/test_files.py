@@ -28,7 +28,9 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def twice(file: Path, name: str) -> None:
     """The same name once more, with the value that it had: whoever takes the last one notices nothing."""
     text = file.read_text(encoding="utf-8")
-    file.write_text(re.sub(rf'"{name}":', rf'"{name}": "another",\n"{name}":', text, count=1), encoding="utf-8")
+    file.write_text(
+        re.sub(rf'"{name}":', rf'"{name}": "another",\n"{name}":', text, count=1), encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize("kind", ["values", "run", "agreement", "payout"])

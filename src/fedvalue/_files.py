@@ -13,7 +13,16 @@ from typing import IO, Any
 
 from fedvalue.errors import InputError
 
-__all__ = ["CHECKSUM", "is_sealed", "json_from", "json_ready", "json_text", "sealed", "write_file", "write_json"]
+__all__ = [
+    "CHECKSUM",
+    "is_sealed",
+    "json_from",
+    "json_ready",
+    "json_text",
+    "sealed",
+    "write_file",
+    "write_json",
+]
 
 CHECKSUM = "checksum"
 

@@ -21,6 +21,7 @@ from fedvalue.agreement import (
     read_public_line,
 )
 from fedvalue.cli import app
+from fedvalue.run import agreement_lines
 
 JOB: dict[str, Any] = {"clients": 3, "samples": 15, "method": "exact"}
 
@@ -140,6 +141,32 @@ class TestMaking:
         with pytest.raises(fv.InputError, match="is not an agreement"):
             read_agreement(tmp_path / "a.json")
 
+    @pytest.mark.parametrize(
+        ("job", "budget", "seeds"),
+        [
+            (
+                {"method": "surrogate"},
+                "by default 56 trainings of 3",
+                "left open: as many as suit the budget",
+            ),
+            ({"method": "exact"}, "all 8 coalitions", "left open: all coalitions are trained with the first"),
+            ({"method": "surrogate", "seeds": 1}, "by default 8 coalitions", "1"),
+            ({"method": "permutation", "budget": 7}, "7", "left open: permutation trains with one"),
+            (
+                {"method": "mine", "plan": "0123"},
+                "by default 8 coalitions",
+                "left open: mine trains with one",
+            ),
+        ],
+    )
+    def test_what_was_left_open_is_said_in_words(self, job: dict[str, Any], budget: str, seeds: str) -> None:
+        told = {"budget": None, "seeds": None, "plan": None, "options": {}, "groups": None, **job}
+        members = [{"name": name, "key": ""} for name in "abc"]
+        shown = dict(agreement_lines(Agreement({"job": told, "payout": {"pot": None}, "members": members})))
+        assert budget in shown["job.budget"]
+        assert shown["job.seeds"].startswith(seeds)
+        assert "None" not in "".join(shown.values())
+
 
 class TestRunning:
     def test_what_was_agreed_is_run_and_every_result_says_so(self, signed: Agreement, tmp_path: Path) -> None:
@@ -207,6 +234,9 @@ class TestCommand:
         assert "operator: Clearing (signed)" in shown
         assert "client: client-2 (no key)" in shown
         assert "payout.currency: EUR" in shown
+        assert "job.budget: left open: all 8 coalitions of 3 clients are trained" in shown
+        assert "payout.pot: left open: any pot" in shown
+        assert "None" not in shown
         told = json.loads(self.done("agreement", "show", file, "--json"))
         assert told["hash"] == read_agreement(file).hash
         self.done("run", *options, "--agreement", file, "--dry-run", "--quiet")

@@ -206,7 +206,13 @@ class TestSignedFolder:
 
 def _job_of(case: Path) -> fv.Job:
     return fv.Job(
-        "synthetic", clients=3, samples=15, rounds=1, method="exact", out=case / "run", agreement=case / "agreement.json"
+        "synthetic",
+        clients=3,
+        samples=15,
+        rounds=1,
+        method="exact",
+        out=case / "run",
+        agreement=case / "agreement.json",
     )
 
 

@@ -38,7 +38,8 @@ class Party:
 class PayoutTerms:
     """How the pot will be shared out, as in `fedvalue.payout`. A pot that is not known yet is None.
 
-    `absent` is the rule for clients that are absent: excluded, last-period=PATH or escrow=PART.
+    `absent` is the rule for clients that are absent: excluded, last-period=PATH or escrow=PART. `copies` says whether
+    clients that the audit finds interchangeable are paid "each", or "share" one part.
     """
 
     rule: str = "floor"
@@ -47,6 +48,7 @@ class PayoutTerms:
     currency: str = ""
     pot: str | None = None
     absent: str = "excluded"
+    copies: str = "each"
 
     def differing(self, now: PayoutTerms) -> list[str]:
         """In what other terms differ from these agreed ones, in words; a pot that was left open may be any.
@@ -56,7 +58,7 @@ class PayoutTerms:
         """
         words = [
             f"{name} {other!r} instead of {agreed!r}"
-            for name in ("rule", "absent", "currency")
+            for name in ("rule", "absent", "copies", "currency")
             if (other := getattr(now, name)) != (agreed := getattr(self, name))
         ]
         numbers = ("min_share", "step", *(("pot",) if self.pot is not None else ()))

@@ -89,6 +89,13 @@ AbsentOption = Annotated[
         "values give them) or escrow=PART (that part of the pot is set aside).",
     ),
 ]
+CopiesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="each|share",
+        help="Whether clients that the audit finds interchangeable are paid each, or share one part. [default: as agreed, else each]",
+    ),
+]
 AnywayOption = Annotated[
     bool, typer.Option("--anyway", help="Pay out even if the model has learned nothing from the data.")
 ]

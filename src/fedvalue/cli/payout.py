@@ -12,6 +12,7 @@ from fedvalue.cli._console import say, warn
 from fedvalue.cli._options import (
     AbsentOption,
     AnywayOption,
+    CopiesOption,
     CurrencyOption,
     JsonTarget,
     RunArgument,
@@ -58,13 +59,7 @@ def payout(
     md: Annotated[
         str | None, typer.Option(metavar="PATH", help="Write an invoice as Markdown; - prints only Markdown.")
     ] = None,
-    copies: Annotated[
-        str,
-        typer.Option(
-            metavar="each|share",
-            help="Whether clients that the audit finds interchangeable are paid each, or share one part.",
-        ),
-    ] = "each",
+    copies: CopiesOption = None,
     store: StoreOption = None,
     absent: AbsentOption = "excluded",
     anyway: AnywayOption = False,
@@ -86,13 +81,14 @@ def payout(
 
     check_targets(json, csv, md)
     valued = read_values(values)
+    agreed = terms_agreed_for(valued, values)
     if pot is None:
-        agreed = terms_agreed_for(valued, values)
         pot = None if agreed is None else agreed.pot
         if pot is None:
             raise InputError(
                 "How much is to be shared out? Say --pot AMOUNT; no agreement beside the values has it."
             )
+    copies = copies or ("each" if agreed is None else agreed.copies)
     once = copies_by(copies, valued, lambda: find_history(valued, values, store))
     found = share_out(
         valued, pot, rule, min_share, round_to, currency, absent=absent, anyway=anyway, copies=once

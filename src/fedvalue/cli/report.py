@@ -13,6 +13,7 @@ from fedvalue.cli._options import (
     AbsentOption,
     AnywayOption,
     ConsortiumOption,
+    CopiesOption,
     CurrencyOption,
     DateOption,
     OperatorOption,
@@ -60,6 +61,7 @@ def report(
         ),
     ] = None,
     absent: AbsentOption = "excluded",
+    copies: CopiesOption = None,
     anyway: AnywayOption = False,
     consortium: ConsortiumOption = None,
     period: PeriodOption = None,
@@ -79,7 +81,7 @@ def report(
     docs/report.md says what each part means.
     """
     from fedvalue.report import FORMATS, Absent, Cover, Terms, facts_of, kind_of, write_statements
-    from fedvalue.run import VALUES_FILE, not_as_agreed, read_record, read_values
+    from fedvalue.run import VALUES_FILE, not_as_agreed, read_record, read_values, terms_agreed_for
 
     if currency and pot is None:
         raise InputError("A currency needs an amount: add --pot.")
@@ -96,7 +98,9 @@ def report(
             record = None  # of another run: its command would give other values
         budget = (record or {}).get("budget")
         history = _history(values, run, store)
-        terms = Terms(pot, currency, rule, anyway, absent)
+        agreed = terms_agreed_for(values, run)
+        copies = copies or ("each" if agreed is None else agreed.copies)
+        terms = Terms(pot, currency, rule, anyway, absent, copies)
         cover = Cover.of(consortium, period, date, operator)
         facts = facts_of(values, history, record, terms, budget, cover)
         if not isinstance(facts.payout, Absent) and (

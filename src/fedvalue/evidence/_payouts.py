@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fedvalue.payout import Payout, payout
 from fedvalue.run import payout_terms_of
 from fedvalue.store import History
 from fedvalue.values import Values
-from fedvalue.what_if import copies_once
+from fedvalue.what_if import copies_by
 
 __all__ = ["PAYOUT_FORMAT", "is_payout", "payouts", "shared_out_in"]
 
@@ -72,6 +73,11 @@ def _payout_in(file: Path) -> Mapping[str, Any] | None:
     return data if isinstance(data, dict) and data.get("format") == PAYOUT_FORMAT else None
 
 
+def _there(history: History | None) -> History:
+    assert history is not None  # who shares is asked only where there are trainings
+    return history
+
+
 def _from_json(
     file: Path,
     data: Mapping[str, Any],
@@ -88,20 +94,18 @@ def _from_json(
     if not is_sealed(data):
         yield wrong(file.name, "its content does not match its checksum, or it has none")
         return
-    if data.get("copies") and not known:
+    if data.get("copies_rule") == "share" and not known:
         yield undecided(file.name, "copies share one part in it, and who they are only trainings say")
         return
     try:
         how = data["pot"], data["rule"], data["min_share"], data["round"], data["currency"]
         options: dict[str, Any] = {"absent": data["absent_rule"], "anyway": True}
         options |= {"draws": data["stability"]["draws"]} if data["stability"]["draws"] else {}
-        found = payout(values, *how, **options)
-        for history in known:  # whether copies share is seen by the amounts, even where there are none
-            if sealed(found.to_dict()) == json_ready(dict(data)):
-                break
-            copies = copies_once(values, history.utilities, prints=history.prints, seeds=history.seeds)
+        for history in known or (None,):
+            copies = copies_by(data["copies_rule"], values, partial(_there, history))
             found = payout(values, *how, copies=copies, **options)
-        same = sealed(found.to_dict()) == json_ready(dict(data))
+            if same := sealed(found.to_dict()) == json_ready(dict(data)):
+                break
     except (KeyError, TypeError, FedvalueError) as error:
         yield wrong(file.name, f"it cannot be shared out again: {error}")
         return
@@ -111,11 +115,6 @@ def _from_json(
     terms[file] = found
     if agreement is not None and (other := agreement.payout.differing(payout_terms_of(found))):
         yield wrong(file.name, f"shared out otherwise than agreed: {', '.join(other)}")
-    elif agreement is not None and found.copies:
-        yield undecided(
-            file.name,
-            "it follows from the values, but copies share one part, which the agreement does not say",
-        )
     else:
         agreed = ", as agreed" if agreement is not None else ""
         yield sound(file.name, f"follows from the values to the cent{agreed}: {found.policy[0]}")

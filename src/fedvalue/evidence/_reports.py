@@ -22,6 +22,7 @@ from fedvalue.report import FORMATS, Cover, Terms, facts_of
 from fedvalue.run import RECORD_FILE
 from fedvalue.store import History, UtilityStore
 from fedvalue.values import Values
+from fedvalue.what_if import COPIES_RULES
 
 __all__ = ["is_report", "reports"]
 
@@ -80,7 +81,11 @@ def _other_terms(agreed: PayoutTerms, used: Terms) -> list[str]:
     if not used.chosen:
         return []
     told = used.to_dict()
-    said = {"rule": (agreed.rule, told["rule"] or "floor"), "absent": (agreed.absent, told["absent"])}
+    said = {
+        "rule": (agreed.rule, told["rule"] or "floor"),
+        "absent": (agreed.absent, told["absent"]),
+        "copies": (agreed.copies, told["copies"]),
+    }
     if used.pot is not None:
         said["currency"] = agreed.currency, used.currency
         if agreed.pot is not None and Decimal(agreed.pot) != Decimal(used.pot):
@@ -128,9 +133,14 @@ def _terms(run: LeftRun) -> Iterator[Terms]:
     yield Terms()
     for data in shared_out_in(run):
         told = {name: _text(data, name) for name in ("pot", "currency", "rule")}
-        yield Terms(**told, anyway=anyway, absent=_text(data, "absent_rule") or "excluded")
-    for rule in RULES:
-        yield Terms(None, "", rule, anyway)
+        yield Terms(
+            **told,
+            anyway=anyway,
+            absent=_text(data, "absent_rule") or "excluded",
+            copies=_text(data, "copies_rule") or "each",
+        )
+    for rule, copies in product(RULES, COPIES_RULES):
+        yield Terms(None, "", rule, anyway, copies=copies)
 
 
 def _text(data: Mapping[str, Any], name: str) -> str:

@@ -64,7 +64,7 @@ class Payout:
     """A pot shared out: one line per client, the policy in words, and how firm the amounts are.
 
     `absent` are clients without a value, with what the rule for them gives them; `held` is set aside for them. Shares are
-    of what is shared out among the others. `copies` are clients that share one part.
+    of what is shared out among the others. `copies` are clients that share one part by the rule for copies, "share".
     """
 
     lines: tuple[Line, ...]
@@ -83,6 +83,7 @@ class Payout:
     absent_rule: str = "excluded"
     agreement: str = ""
     copies: tuple[tuple[str, ...], ...] = ()
+    copies_rule: str = "each"
 
     @property
     def shared(self) -> Decimal:
@@ -128,7 +129,8 @@ class Payout:
             ],
             "held": str(self.held),
             "stability": self.stability.to_dict(),
-            **({"copies": [list(names) for names in self.copies]} if self.copies else {}),
+            "copies_rule": self.copies_rule,
+            "copies": [list(names) for names in self.copies],
         }
         return plain | ({"agreement": self.agreement} if self.agreement else {})
 
@@ -241,6 +243,7 @@ def payout(
         *left,
         values.agreement,
         () if copies is None else copies.sets,
+        "each" if copies is None else "share",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -46,6 +46,9 @@ class Parties:
     def of(cls, values: Values, copies: Copies | None) -> Parties:
         if copies is not None and copies.sets:
             return cls._of_copies(values, copies)
+        if copies is not None:
+            said = "Interchangeable clients would share one part; the audit found none."
+            return replace(cls.of(values, None), words=(said,))
         if not values.groups:
             return cls(values, tuple((i,) for i in range(values.n)), values, equally=True)
         named = "; ".join(f"{name} ({', '.join(of)})" for name, of in values.groups.items())

@@ -70,17 +70,30 @@ class Periods:
         renamed: Mapping[str, str] | None = None,
         new_terms: bool = False,
         anyway: bool = False,
+        copies: str | None = None,
         progress: bool = False,
     ) -> Period:
         """Values the members of a period, shares out its pot, and writes both down for good.
 
-        Without a pot only values are. `debts="carry"` holds what a client below zero owes against what it earns later.
+        Without a pot only values are. With `copies="share"` interchangeable clients share one part (default: as agreed, or each). `debts="carry"` holds what a client below zero owes against what it earns later.
         What clients in `escrow` earn is held back until a later period `release`s it. `renamed` gives the new name of a
         client whose account goes on, by the old one. Rules, model, test set, metric, method (with budget, seeds and options)
         and groups are those of the period before, unless there are `new_terms`. Under an agreement of the job only what it says is paid out. A period that was stopped goes on where it was when the same is called again.
         """
         expect("job", job, Job, "an fv.Job", "It says what to run, without store and out.")
-        terms = Terms(pot, currency, rule, min_share, step, debts, tuple(escrow), tuple(release), anyway)
+        agreed = "each" if job.agreed is None else job.agreed.payout.copies
+        terms = Terms(
+            pot,
+            currency,
+            rule,
+            min_share,
+            step,
+            debts,
+            tuple(escrow),
+            tuple(release),
+            anyway,
+            copies or agreed,
+        )
         self.folder.mkdir(parents=True, exist_ok=True)
         begun = begin(self.folder, name, job, self.closed, dict(renamed or {}), new_terms)
         before = carried(begun, terms)

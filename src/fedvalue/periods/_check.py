@@ -11,7 +11,7 @@ from fedvalue.periods._close import Terms, settled
 from fedvalue.periods._entry import Period
 from fedvalue.periods._folder import PREPROCESSING_FILE, SEALED, altered, read_closed
 from fedvalue.periods._history import history_problems
-from fedvalue.periods._store import store_problems
+from fedvalue.periods._store import history_of, store_problems
 from fedvalue.run import read_values
 
 __all__ = ["problems"]
@@ -59,9 +59,13 @@ def _of_period(folder: Path, period: Period, before: Balances) -> Iterator[str]:
     money = period.money
     terms = Terms(
         money.settlement.pot, money.currency, money.rule, money.min_share, money.step, money.debts, money.escrow,
-        money.release, money.anyway,
+        money.release, money.anyway, money.copies,
     )  # fmt: skip
-    again = settled(values, terms, before)
+    try:
+        again = settled(values, terms, before, lambda: history_of(folder, values))
+    except FedvalueError as error:
+        yield f"its payout cannot be computed again: {error}"
+        return
     if again != money:
         yield "its payout is not what its values and terms give"
 

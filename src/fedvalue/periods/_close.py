@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,12 +26,13 @@ from fedvalue.periods._folder import (
     previous_seal,
 )
 from fedvalue.periods._members import Attendance, attend
-from fedvalue.periods._store import refuse_altered_store
+from fedvalue.periods._store import history_of, refuse_altered_store
 from fedvalue.periods._terms import refuse_other_terms, terms_of
 from fedvalue.run import Job, Result, sparing
 from fedvalue.scenarios import Scale, Scenario, preprocessing_of
-from fedvalue.store import UtilityStore
+from fedvalue.store import History, UtilityStore
 from fedvalue.values import Values
+from fedvalue.what_if import check_copies, copies_by
 
 __all__ = ["Terms", "begin", "carried", "entry_of", "settled"]
 
@@ -51,6 +52,7 @@ class Terms:
     escrow: Collection[str] = ()
     release: Collection[str] = ()
     anyway: bool = False
+    copies: str = "each"
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ def carried(begun: Begun, terms: Terms) -> Balances:
             terms.rule, terms.debts, terms.escrow, terms.release, list(begun.attendance.status), before
         )
         as_pot(terms.pot)
+        check_copies(terms.copies, begun.job.groups)
         _refuse_unagreed(begun.job.agreed, terms)
         currency = next(
             (p.money.currency for p in reversed(begun.closed) if p.money is not None), terms.currency
@@ -155,7 +158,7 @@ def _refuse_unagreed(agreement: Agreement | None, terms: Terms) -> None:
     agreed = agreement.payout
     # Nobody is absent in a period, so that the rule for absent clients is kept whatever it is.
     numbers = (str(terms.min_share), str(terms.step), terms.currency, str(terms.pot))
-    other = agreed.differing(PayoutTerms(terms.rule, *numbers, agreed.absent))
+    other = agreed.differing(PayoutTerms(terms.rule, *numbers, agreed.absent, terms.copies))
     other += [] if terms.debts == "forgive" else [f"debts {terms.debts!r}, of which it says nothing"]
     other += [f"escrow for {', '.join(terms.escrow)}, of which it says nothing"] if terms.escrow else []
     if other:
@@ -175,11 +178,12 @@ def as_pot(pot: Any) -> Decimal:
     return exact
 
 
-def settled(values: Values, terms: Terms, before: Balances) -> Money | None:
-    """The period in money; None without a pot."""
+def settled(values: Values, terms: Terms, before: Balances, history: Callable[[], History]) -> Money | None:
+    """The period in money; None without a pot. Where copies share one part, the trainings say who they are."""
     if terms.pot is None:
         return None
     pot = as_pot(terms.pot)
+    copies = copies_by(terms.copies, values, history)
     shares = payout(
         values,
         pot + before.reserve,
@@ -188,19 +192,20 @@ def settled(values: Values, terms: Terms, before: Balances) -> Money | None:
         terms.step,
         terms.currency,
         anyway=terms.anyway,
+        copies=copies,
     )
     escrow, release = tuple(terms.escrow), tuple(terms.release)
     settlement = settle(shares, pot, before, terms.debts, escrow, release)
     return Money(
         terms.rule, str(terms.min_share), str(terms.step), terms.currency, terms.debts, escrow, release, terms.anyway,
-        settlement,
+        terms.copies, settlement,
     )  # fmt: skip
 
 
 def entry_of(folder: Path, begun: Begun, result: Result, terms: Terms, before: Balances) -> Period:
     """What is written down of a period that was run, given what is carried over."""
     values, game = result.values, begun.job.prepared.game
-    money = settled(values, terms, before)
+    money = settled(values, terms, before, lambda: history_of(folder, values))
     interval = values.interval()
     members = tuple(
         Member(

@@ -50,6 +50,7 @@ class Money:
     escrow: tuple[str, ...]
     release: tuple[str, ...]
     anyway: bool
+    copies: str
     settlement: Settlement
 
 
@@ -169,7 +170,7 @@ def _money_from_plain(plain: Mapping[str, Any], balances: Balances) -> Money:
         balances,
         tuple(plain["policy"]),
     )
-    names = ("rule", "min_share", "step", "currency", "debts", "anyway")
+    names = ("rule", "min_share", "step", "currency", "debts", "anyway", "copies")
     return Money(
         **{name: plain[name] for name in names},
         escrow=tuple(plain["escrow"]),

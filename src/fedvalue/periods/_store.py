@@ -9,10 +9,10 @@ from fedvalue.errors import FedvalueError, InputError
 from fedvalue.periods._entry import Period
 from fedvalue.periods._folder import STORE_FILE, altered
 from fedvalue.run import VALUES_FILE, read_values
-from fedvalue.store import Head, UtilityStore
-from fedvalue.values import Chain
+from fedvalue.store import Head, History, StoreUntil, UtilityStore, read_history
+from fedvalue.values import Chain, Values
 
-__all__ = ["refuse_altered_store", "store_problems"]
+__all__ = ["history_of", "refuse_altered_store", "store_problems"]
 
 
 def store_problems(folder: Path, closed: Sequence[Period]) -> list[str]:
@@ -35,6 +35,15 @@ def refuse_altered_store(folder: Path, closed: Sequence[Period]) -> None:
             f"The trainings of earlier periods were altered, so nothing is taken over or paid by them: {found[0]}{more}. "
             f"Restore {file} and the folders of the periods from a copy, or move {file} away: then everything is trained again."
         )
+
+
+def history_of(folder: Path, values: Values) -> History:
+    """The trainings that the values of a period rest on: what later ones add does not count."""
+    with UtilityStore(folder / STORE_FILE, create=False) as store:
+        if values.game_id not in {game.id for game in store.games()}:
+            raise InputError(f"{folder / STORE_FILE} has no trainings of the game {values.game_id}.")
+        rows = store.head(values.game_id).rows if values.chain is None else values.chain.rows
+        return read_history(StoreUntil(store, values.game_id, rows), values)
 
 
 def _made_anew(folder: Path, store: UtilityStore, period: Period) -> Iterator[str]:

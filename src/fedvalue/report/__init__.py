@@ -66,6 +66,7 @@ def report(
     rule: str | None = None,
     anyway: bool = False,
     absent: str | AbsentRule = "excluded",
+    copies: str = "each",
     format: str | None = None,
     consortium: str | None = None,
     period: str | None = None,
@@ -77,7 +78,7 @@ def report(
     """Writes a report of values: one file that works offline; Markdown where its name ends in .md.
 
     With the `store` that the values were made with, it also shows what the trainings tell. A `pot` is shared out
-    by a `rule`, `anyway` or only if something was learned, with a rule for `absent` clients (see `payout`); without a
+    by a `rule`, `anyway` or only if something was learned, with a rule for `absent` clients and for `copies` ("each" or "share", see `payout`); without a
     pot, payouts are in percent. `consortium`, `period`, `date` and `operator` are for its head. In the folder `statements`
     every client gets a page of its own, without the amounts of others. `record` is what run.json says of the run.
     """
@@ -89,7 +90,7 @@ def report(
     elif store is not None:
         with UtilityStore(store, create=False) as opened:
             history = read_history(opened, values)
-    terms = Terms(None if pot is None else str(pot), currency, rule, anyway, absent)
+    terms = Terms(None if pot is None else str(pot), currency, rule, anyway, absent, copies)
     kind, cover = kind_of(format or path.suffix), Cover.of(consortium, period, date, operator)
     facts = facts_of(values, history, record, terms, cover=cover)
     with write_file(path) as file:

@@ -34,7 +34,8 @@ _MOST_CORRELATIONS = 300  # clients: beyond, the correlations of their values al
 class Terms:
     """What is paid out and how. Without a pot, the payout is in percent of whatever the pot will be.
 
-    `anyway`: also by values of a model that has learnt nothing. `absent` is the rule for absent clients.
+    `anyway`: also by values of a model that has learnt nothing. `absent` is the rule for absent clients, `copies` the one
+    for interchangeable clients.
     """
 
     pot: str | None = None
@@ -42,6 +43,7 @@ class Terms:
     rule: str | None = None
     anyway: bool = False
     absent: str | AbsentRule = "excluded"
+    copies: str = "each"
 
     @property
     def chosen(self) -> bool:
@@ -51,9 +53,7 @@ class Terms:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: `Terms(**data)` are the same, where an earlier period can still be read."""
         rule = self.absent.text if isinstance(self.absent, AbsentRule) else self.absent
-        return {name: getattr(self, name) for name in ("pot", "currency", "rule", "anyway")} | {
-            "absent": rule
-        }
+        return vars(self) | {"absent": rule}
 
 
 @dataclass(frozen=True)

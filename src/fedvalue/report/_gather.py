@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from fedvalue._version import __version__
 from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import full_mask
 from fedvalue.errors import InputError
-from fedvalue.payout import Payout, payout
+from fedvalue.payout import Copies, Payout, payout
 from fedvalue.report._annex import rules_of
 from fedvalue.report._clients import clients_of
 from fedvalue.report._compared import without_each
@@ -31,6 +32,7 @@ from fedvalue.report._verdict import Ends, verdict
 from fedvalue.report._words import decimals_of
 from fedvalue.store import History
 from fedvalue.values import Values
+from fedvalue.what_if import copies_by
 
 __all__ = ["gather"]
 
@@ -60,7 +62,7 @@ def gather(
     shown = trainings if isinstance(trainings, Absent) else _agreed(trainings, record)
     utilities = {} if isinstance(shown, Absent) else _means(shown, values.n)
     looked = shown if isinstance(shown, Absent) else _audit(values, shown)
-    paid = _payout(values, terms)
+    paid, copies = _payout(values, terms, trainings)
     ends = _ends(values, utilities)
     clients = clients_of(values, paid, rows_of(values, record))
     unit = "%" if terms.pot is None else terms.currency
@@ -83,7 +85,7 @@ def gather(
         version=__version__,
         cover=cover_of(cover, record),
         statements=statements(values, clients, paid, without_each(values, shown), looked, unit),
-        sensitivity=sensitivity(values, paid, shown, absent=terms.absent, anyway=terms.anyway),
+        sensitivity=sensitivity(values, paid, shown, absent=terms.absent, anyway=terms.anyway, copies=copies),
         incidents=incidents_of(values, record),
         rules=rules_of(values, record, trainings, paid),
         agreement=values.agreement,
@@ -148,18 +150,28 @@ def _audit(values: Values, trainings: History) -> Audit:
     return audit(values, trainings.utilities, trainings.prints, seeds=trainings.seeds)
 
 
-def _payout(values: Values, terms: Terms) -> Payout | Absent:
+def _payout(
+    values: Values, terms: Terms, trainings: History | Absent
+) -> tuple[Payout | Absent, Copies | None]:
+    """The payout, and the game of copies that it is made by where those share one part."""
     rule = terms.rule or _DEFAULT_RULE
     try:
-        if terms.pot is None:
-            return payout(values, 100, rule, currency="%", absent=terms.absent, anyway=terms.anyway)
-        return payout(
-            values, terms.pot, rule, currency=terms.currency, absent=terms.absent, anyway=terms.anyway
+        copies = copies_by(terms.copies, values, partial(_needed, trainings))
+        pot, currency = (100, "%") if terms.pot is None else (terms.pot, terms.currency)
+        found = payout(
+            values, pot, rule, currency=currency, absent=terms.absent, anyway=terms.anyway, copies=copies
         )
+        return found, copies
     except InputError as error:
         if terms.chosen:
             raise
-        return Absent(str(error))
+        return Absent(str(error)), None
+
+
+def _needed(trainings: History | Absent) -> History:
+    if isinstance(trainings, Absent):
+        raise InputError(f"Who has copies is seen by the trainings. {trainings.why}")
+    return trainings
 
 
 def _ends(values: Values, utilities: Mapping[int, float]) -> Ends | None:

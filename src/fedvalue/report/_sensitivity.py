@@ -11,7 +11,7 @@ import numpy as np
 
 from fedvalue._text import one_line
 from fedvalue.errors import InputError
-from fedvalue.payout import RULES, AbsentRule, Payout, payout
+from fedvalue.payout import RULES, AbsentRule, Copies, Payout, payout
 from fedvalue.report._other_metrics import Other, other_metrics
 from fedvalue.report._trained import Absent
 from fedvalue.store import History
@@ -99,8 +99,9 @@ def sensitivity(
     *,
     absent: str | AbsentRule = "excluded",
     anyway: bool = False,
+    copies: Copies | None = None,
 ) -> Sensitivity | Absent:
-    """How the amounts of a payout would change.
+    """How the amounts of a payout would change. `copies` is what it was shared out with.
 
     >>> values = Values([0.6, 0.3, -0.1], ("a", "b", "c"), "exact", 8, guarantee="exact")
     >>> found = sensitivity(values, payout(values, 100), Absent("No store."))
@@ -124,6 +125,7 @@ def sensitivity(
                 _DRAWS,
                 absent=absent,
                 anyway=anyway,
+                copies=copies,
             )
         except InputError as error:
             refused.append((what, str(error)))
@@ -134,12 +136,18 @@ def sensitivity(
         if rule != paid.rule:
             consider("rule", f"Rule {rule}", RULES[rule].words, values, rule)
     others = trainings if isinstance(trainings, Absent) else other_metrics(values, trainings)
+    if copies is not None and copies.sets and not isinstance(others, Absent):
+        others = Absent(
+            "Copies share one part, and what they are worth once is not computed in other metrics."
+        )
     if isinstance(others, Absent):
         refused.append(("Other metrics and test rows", others.why))
     else:
         for other in _at_most(others):
             consider(*_named(other), _valued(values, other), paid.rule)
-    return Sensitivity(tuple(alternatives), tuple(refused), tuple(_luck(values, paid, absent, anyway)))
+    return Sensitivity(
+        tuple(alternatives), tuple(refused), tuple(_luck(values, paid, absent, anyway, copies))
+    )
 
 
 def _at_most(others: Sequence[Other]) -> list[Other]:
@@ -187,16 +195,22 @@ def _compared(kind: str, what: str, note: str, paid: Payout, other: Payout) -> A
     )
 
 
-def _luck(values: Values, paid: Payout, absent: str | AbsentRule, anyway: bool) -> list[Luck]:
+def _luck(
+    values: Values, paid: Payout, absent: str | AbsentRule, anyway: bool, copies: Copies | None
+) -> list[Luck]:
     """The ranges of the payout where one part of the error is all there is."""
     found = []
-    for name, part in values.parts.items():
+    paid_by = values if copies is None or not copies.sets else copies.values
+    for name, part in paid_by.parts.items():
         if not part.any():
             continue
-        alone = replace(values, parts={name: part}, covariance=part, stderr=None, guarantee="biased")
+        alone = replace(paid_by, parts={name: part}, covariance=part, stderr=None, guarantee="biased")
+        of, once = (
+            (alone, None) if paid_by is values or copies is None else (values, replace(copies, values=alone))
+        )
         try:
             other = payout(
-                alone,
+                of,
                 paid.pot,
                 paid.rule,
                 paid.min_share,
@@ -204,6 +218,7 @@ def _luck(values: Values, paid: Payout, absent: str | AbsentRule, anyway: bool) 
                 paid.currency,
                 absent=absent,
                 anyway=anyway,
+                copies=once,
             )
         except InputError:  # the rule needs what this part alone does not have
             continue

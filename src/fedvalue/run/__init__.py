@@ -4,6 +4,7 @@
 """
 
 from fedvalue.run._agreed import not_as_agreed, payout_terms_of, terms_agreed_for
+from fedvalue.run._agreed_words import agreement_lines
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._claims import Claims, what_if_claimed
 from fedvalue.run._disclosures import add_disclosure, read_disclosures
@@ -68,6 +69,7 @@ __all__ = [
     "Result",
     "Score",
     "add_disclosure",
+    "agreement_lines",
     "MethodLike",
     "as_method",
     "benchmark",

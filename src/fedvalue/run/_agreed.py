@@ -16,6 +16,7 @@ from fedvalue.payout import Payout, payout
 from fedvalue.run._folder import AGREEMENT_FILE
 from fedvalue.scenarios import Scenario
 from fedvalue.values import Values
+from fedvalue.what_if import check_copies
 
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
@@ -67,6 +68,7 @@ def agreement_of(
     names = job.prepared.scenario.names
     alike = Values(np.ones(len(names)), names, "exact", 0, guarantee="exact")
     payout(alike, terms.pot or 1_000_000, terms.rule, terms.min_share, terms.step, terms.currency, draws=100)
+    check_copies(terms.copies, job.groups)
     return new_agreement(terms_of(job), members_of(job.prepared.scenario), operator, keys, terms, title, made)
 
 
@@ -103,7 +105,7 @@ def terms_agreed_for(values: Values, path: Path) -> PayoutTerms | None:
 def payout_terms_of(paid: Payout) -> PayoutTerms:
     """The terms of a payout, as an agreement has them."""
     numbers = (str(paid.min_share), str(paid.step), paid.currency, str(paid.pot))
-    return PayoutTerms(paid.rule, *numbers, paid.absent_rule)
+    return PayoutTerms(paid.rule, *numbers, paid.absent_rule, paid.copies_rule)
 
 
 def not_as_agreed(values: Values, path: Path, paid: Payout, in_percent: bool = False) -> str:

@@ -224,7 +224,9 @@ def find_store(run: Path, store: Path | None) -> Path:
         if not isinstance(recorded, str):
             raise InputError(f"{RECORD_FILE} names no usable store. Got {recorded!r}. Name it with --store.")
         folder = run if run.is_dir() else run.parent
-        if folder.resolve().parent.name == EARLIER:  # what made way still says how it was found from where it was
+        if (
+            folder.resolve().parent.name == EARLIER
+        ):  # what made way still says how it was found from where it was
             folder = folder / ".." / ".."
         store = folder / recorded
     return store

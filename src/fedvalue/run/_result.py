@@ -112,13 +112,14 @@ class Result:
         currency: str = "",
         *,
         anyway: bool = False,
-        copies: str = "each",
+        copies: str | None = None,
     ) -> Payout:
         """Shares a pot out by the values, by a written policy, to the cent; see `fedvalue.payout`.
 
-        `copies` says whether clients that the audit finds interchangeable are paid "each", or "share" one part.
+        `copies` says whether clients that the audit finds interchangeable are paid "each", or "share" one part; by default
+        what was agreed, or each.
         """
-        once = copies_by(copies, self.values, self.history)
+        once = copies_by(copies or self._agreed_copies(), self.values, self.history)
         return payout(self.values, pot, rule, min_share, step, currency, anyway=anyway, copies=once)
 
     def what_if(self) -> WhatIf:
@@ -141,6 +142,7 @@ class Result:
         currency: str = "",
         rule: str | None = None,
         anyway: bool = False,
+        copies: str | None = None,
         consortium: str | None = None,
         period: str | None = None,
         date: str | datetime.date | None = None,
@@ -155,7 +157,9 @@ class Result:
         from fedvalue.report import FORMATS, Cover, Terms, facts_of, kind_of, write_statements
 
         kind = kind_of(format or Path(path).suffix)
-        terms = Terms(None if pot is None else str(pot), currency, rule, anyway)
+        terms = Terms(
+            None if pot is None else str(pot), currency, rule, anyway, copies=copies or self._agreed_copies()
+        )
         cover = Cover.of(consortium, period, date, operator)
         facts = facts_of(self.values, self.history(), self.job.record(), terms, self.job.budget, cover)
         with write_file(Path(path)) as file:
@@ -163,6 +167,9 @@ class Result:
         if statements is not None:
             write_statements(facts, Path(statements), kind)
         return Path(path)
+
+    def _agreed_copies(self) -> str:
+        return "each" if self.job.agreed is None else self.job.agreed.payout.copies
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Leaves the values, the record, the report and, where the job had no store, its trainings in a folder."""

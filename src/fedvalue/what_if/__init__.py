@@ -29,7 +29,10 @@ from fedvalue.weights import Weights, shapley
 from fedvalue.what_if._changes import MOST_CLIENTS, changes
 from fedvalue.what_if._sums import EXACT, Sums, Trained, sums
 
-__all__ = ["HEAD", "Change", "WhatIf", "copies_by", "copies_once", "what_if"]
+__all__ = ["COPIES_RULES", "HEAD", "Change", "WhatIf", "check_copies", "copies_by", "copies_once", "what_if"]
+
+COPIES_RULES = ("each", "share")
+"""Whether clients that the audit finds interchangeable are paid each, or share one part."""
 
 _FORMAT = "fedvalue.what-if/1"
 StoreLike = UtilityStore | str | PathLike[str] | None
@@ -178,12 +181,21 @@ def copies_by(
     policy: str, values: Values, history: Callable[[], History], level: float = 0.05
 ) -> Copies | None:
     """What the policy on copies takes: nothing where everyone is paid, the smaller game where copies share."""
-    if policy not in ("each", "share"):
-        raise InputError(f"The policy on copies is each or share. Got {policy!r}.")
+    check_copies(policy, values.groups)
     if policy == "each":
         return None
     found = history()
     return copies_once(values, found.utilities, prints=found.prints, seeds=found.seeds, level=level)
+
+
+def check_copies(policy: str, groups: object = None) -> None:
+    """Refuses a policy on copies that is none, or that values in groups cannot be paid by."""
+    if policy not in COPIES_RULES:
+        raise InputError(f"The policy on copies is {' or '.join(COPIES_RULES)}. Got {policy!r}.")
+    if policy == "share" and groups:
+        raise InputError(
+            "Values in groups cannot be paid with copies sharing one part: put the copies into a group of their own."
+        )
 
 
 def _among(n: int, left: Sequence[int]) -> Weights:

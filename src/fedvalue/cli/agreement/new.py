@@ -45,6 +45,12 @@ def new(
         str, typer.Option(metavar="X", help="Smallest part of the pot for every client that the rule pays.")
     ] = "0",
     absent: AbsentOption = "excluded",
+    copies: Annotated[
+        str,
+        typer.Option(
+            metavar="each|share", help="Whether interchangeable clients are paid each, or share one part."
+        ),
+    ] = "each",
     round_to: Annotated[str, typer.Option("--round", metavar="STEP", help="Smallest step.")] = "0.01",
 ) -> None:
     """Write down what a run will be: data, model, rules, metric, method, seeds, payout, and who takes part.
@@ -58,7 +64,7 @@ def new(
         raise InputError(f"There is a file {file}. Another agreement is another file.")
     name, key = _named(operator, "--operator")
     keys = dict(_named(one, "--member") for one in member or ())
-    terms = PayoutTerms(rule, min_share, round_to, currency, pot, absent)
+    terms = PayoutTerms(rule, min_share, round_to, currency, pot, absent, copies)
     with notes(), _command(ctx, "run").make_context("fedvalue run", list(run_options or ())) as options:
         job = job_of(options)
         with busy("reading the data"):

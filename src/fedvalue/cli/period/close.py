@@ -12,6 +12,7 @@ from fedvalue.cli._console import notes, say
 from fedvalue.cli._jobs import job_of
 from fedvalue.cli._options import (
     AnywayOption,
+    CopiesOption,
     CurrencyOption,
     JsonTarget,
     PeriodsArgument,
@@ -40,6 +41,7 @@ def close(
     renamed: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="A client has another name than before; repeatable.")] = None,
     new_terms: Annotated[bool, typer.Option("--new-terms", help="Rules, model, test set, metric, method, budget, seeds or groups are others than before: what depends on them is trained again.")] = False,
     anyway: AnywayOption = False,
+    copies: CopiesOption = None,
     json: JsonTarget = None,
     quiet: QuietOption = False,
 ) -> None:  # fmt: skip
@@ -75,6 +77,7 @@ def close(
             renamed=_pairs(renamed or []),
             new_terms=new_terms,
             anyway=anyway,
+            copies=copies,
             progress=not quiet,
         )
     write_result(period.to_plain(), json)
