@@ -24,7 +24,7 @@ from fedvalue.errors import (
 )
 from fedvalue.estimators import Method, Plan
 from fedvalue.evidence import Verdict, sign, verify
-from fedvalue.games import FederatedGame, FunctionGame, Game, TableGame
+from fedvalue.games import FederatedGame, FunctionGame, Game, PooledGame, TableGame
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
 from fedvalue.payout import AbsentRule, Payout, payout
@@ -82,6 +82,7 @@ __all__ = [
     "Period",
     "Periods",
     "Plan",
+    "PooledGame",
     "Result",
     "Scenario",
     "ScenarioError",

@@ -14,14 +14,14 @@ __all__ = ["EXTRAS", "is_installed", "limited_threads", "need"]
 # Package → its name for people, and what pip installs to get it.
 EXTRAS: dict[str, tuple[str, str]] = {
     "torch": ("PyTorch", "fedvalue[torch]"),
-    "sklearn": ("scikit-learn", "fedvalue[torch]"),
+    "sklearn": ("scikit-learn", "fedvalue[sklearn]"),
     "xgboost": ("XGBoost", "fedvalue[xgboost]"),
     "flwr": ("Flower", "fedvalue[flower]"),
     "cryptography": ("cryptography", "fedvalue[evidence]"),
     "ray": ("Ray", "fedvalue[ray]"),
     "pandas": ("pandas", "fedvalue[pandas]"),
     "shapiq": ("shapiq", "fedvalue[shapiq]"),
-    "pyarrow": ("pyarrow", "pyarrow"),
+    "pyarrow": ("pyarrow", "fedvalue[parquet]"),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,13 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 from fedvalue._checks import as_array
 from fedvalue.errors import InputError
 
-__all__ = ["BLOCKS", "MOST_ROWS", "PerRow", "blocks_of", "shrink_factor"]
+__all__ = ["BLOCKS", "MOST_ROWS", "PerRow", "blocks_of", "pseudo_values", "shrink_factor"]
 
 BLOCKS = 64
 """Into so many blocks test rows are put where there is not one number for each: enough for a variance within a tenth."""
 
 MOST_ROWS = 16_384
 """More test rows than these are put into blocks, too."""
+
+_LEFT_OUT = (
+    16  # blocks of rows, one after the other; each is a further call of the user's function for every model
+)
 
 _HEAD = struct.Struct("<dd")  # centre and unit of what follows
 _HALF = np.dtype("<f2")
@@ -182,6 +186,35 @@ def _in_blocks(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     moved = np.append(numbers - mean, 0.0)[table].sum(1)
     blocks: NDArray[np.float64] = mean + moved * len(table) / numbers.size
     return blocks
+
+
+def pseudo_values(
+    number: float, samples: int, score: Callable[[NDArray[np.intp]], float | None]
+) -> NDArray[np.float64] | None:
+    """The pseudo-values of a jackknife over blocks of equal size, around a number that so many test rows gave.
+
+    `score` computes it from some of the rows; None where it cannot, for example because no row of a class is left.
+    Blocks are of equal size, because the number may be a sum; so a few rows are never left out, which is made up for.
+
+    >>> rows = np.array([1.0, 2.0, 3.0, 6.0])
+    >>> pseudo_values(3.0, 4, lambda kept: float(rows[kept].mean())).round(9).tolist()
+    [6.0, 1.0, 2.0, 3.0]
+    """
+    count = min(_LEFT_OUT, samples)
+    if count < 2:
+        return None
+    size = samples // count
+    drawn = np.random.default_rng(samples).permutation(samples)
+    without = []
+    for start in range(0, count * size, size):
+        kept = np.ones(samples, dtype=bool)
+        kept[drawn[start : start + size]] = False
+        found = score(np.flatnonzero(kept))
+        if found is None:
+            return None
+        without.append(found)
+    moved: NDArray[np.float64] = np.mean(without) - np.array(without)
+    return number + count * (samples - size) / samples * math.sqrt(samples / (count * size)) * moved
 
 
 def shrink_factor(rows: int, wanted: int) -> float:

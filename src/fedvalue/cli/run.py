@@ -37,7 +37,7 @@ def run(
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data: your own, a file per client, or that of a known scenario. [default: $FEDVALUE_DATA, the cache folder]")] = None,
     label: Annotated[str | None, typer.Option(help="Label column of the scenario files.")] = None,
     test: Annotated[str | None, typer.Option(metavar="by-client", help="Test on rows of the clients' own, a fifth of each, and say what the data of each does for the others.")] = None,
-    model: Annotated[str | None, typer.Option(autocompletion=complete("model"), help="mlp, mlp-dropout, cnn, linear, text-mean, lstm, least-squares, xgboost, or package.module:factory. [default: what suits the scenario]")] = None,
+    model: Annotated[str | None, typer.Option(autocompletion=complete("model"), help="mlp, mlp-dropout, cnn, linear, text-mean, lstm, least-squares, xgboost, sklearn:package.Class, or package.module:factory. [default: what suits the scenario]")] = None,
     model_option: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the model, such as depth=6 of xgboost; repeatable.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of the federation. [default: 4]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of a client in a round. [default: 4]")] = None,

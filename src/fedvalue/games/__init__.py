@@ -29,6 +29,7 @@ from fedvalue.games._federated import FederatedGame
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import Reading, completed, lacking
 from fedvalue.games._members import Members
+from fedvalue.games._pooled import PooledGame
 from fedvalue.games._recognised import refuse_changed, refuse_unrecognised
 from fedvalue.games._recorded import RecordedGame
 from fedvalue.games._restricted import RestrictedGame
@@ -50,6 +51,7 @@ __all__ = [
     "Kindred",
     "Measured",
     "Members",
+    "PooledGame",
     "Priced",
     "Reading",
     "Random",

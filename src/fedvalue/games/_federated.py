@@ -34,6 +34,7 @@ from fedvalue.trainers import (
 from fedvalue.training import (
     Doubtful,
     Learner,
+    Pooling,
     Seedless,
     Separable,
     StartingLearner,
@@ -130,8 +131,12 @@ class FederatedGame:
         """The test rows of each client, where the test set consists of the clients' own."""
         return test_parts_of(self.scenario, self._counted, self._empty)
 
-    def disclosure(self, trials: Collection[Trial], is_complete: bool = True) -> Disclosure:
-        """What left each client in a run that made these trainings; where all rows are here, what would have."""
+    def disclosure(self, trials: Collection[Trial], is_complete: bool = True) -> Disclosure | None:
+        """What left each client in a run that made these trainings; where all rows are here, what would have. None for
+        a model that needs the rows themselves.
+        """
+        if isinstance(self.learner, Pooling):
+            return None
         apart = isinstance(self.trainer, Apart)
         sent = (
             self.trainer.sent(self.names, self.training.algorithm)

@@ -11,6 +11,7 @@ from fedvalue._checks import did_you_mean
 from fedvalue._extras import need
 from fedvalue._imports import own_object
 from fedvalue.errors import InputError
+from fedvalue.learners.scikit import is_estimator
 from fedvalue.training import Learner
 
 __all__ = ["LEARNERS", "make_learner"]
@@ -28,15 +29,24 @@ LEARNERS: dict[str, str] = {
     "least-squares": "fedvalue.learners.least_squares:LeastSquares",
     "xgboost": "fedvalue.learners.xgboost_bagging:XGBoostBagging",
 }
+_SCIKIT = "sklearn:"
 _NEEDS = {"xgboost": ("xgboost", "torch")}  # the others need torch alone
 
 
 def make_learner(model: str | Learner | Callable[..., Any], **options: Any) -> Learner:
     """A learner by name, by 'package.module:factory' or ':learner', by a function scenario → nn.Module, or as it is.
 
+    An estimator of scikit-learn, as an object or by 'sklearn:package.Class' with its settings as options, is fitted to
+    pooled rows.
+
     The class of a module is such a function, too; one that takes nothing is called with nothing. Learners by name have
     options, such as the depth of trees.
     """
+    if isinstance(model, str) and model.startswith(_SCIKIT):
+        need("sklearn", f"The model {model!r}")
+        from fedvalue.learners.pooled_estimator import named_estimator
+
+        return named_estimator(model, options)
     if options and (not isinstance(model, str) or model not in LEARNERS):
         raise InputError(
             f"{', '.join(options)}: only models by name have options ({', '.join(LEARNERS)}). Got {model!r}; give them to "
@@ -50,12 +60,16 @@ def make_learner(model: str | Learner | Callable[..., Any], **options: Any) -> L
             return _made(model, getattr(import_module(module), name), options)
         if ":" not in model:
             raise InputError(
-                f"Unknown model {model!r}. {did_you_mean(model, LEARNERS)}Models: {', '.join(LEARNERS)}, or package.module:factory."
+                f"Unknown model {model!r}. {did_you_mean(model, LEARNERS)}Models: {', '.join(LEARNERS)}, sklearn:package.Class, or package.module:factory."
             )
         expected = "a function of the scenario, or of nothing, that returns an nn.Module, or a learner"
         model = own_object(model, "model", expected, lambda m: callable(m) or _is_learner(m))
     if _is_learner(model):
         return cast(Learner, model)
+    if is_estimator(model):
+        from fedvalue.learners.pooled_estimator import PooledEstimator
+
+        return PooledEstimator(model)
     need("torch", "A model of your own")
     from fedvalue.learners.torch import TorchLearner
 

@@ -15,15 +15,12 @@ from fedvalue.errors import UtilityError
 from fedvalue.learners._formulas import Columns, classification, regression
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
-from fedvalue.per_row import MOST_ROWS, PerRow, blocks_of
+from fedvalue.per_row import MOST_ROWS, PerRow, blocks_of, pseudo_values
 from fedvalue.scenarios import Scale
 
 __all__ = ["outcomes", "scores"]
 
 _PLAIN = Scale()
-_OWN_BLOCKS = (
-    16  # left out one after the other; each is a further call of the user's function for every model
-)
 
 
 def scores(
@@ -154,24 +151,13 @@ def _own_scores(
 def _own_rows(
     metric: Metric, number: float, outputs: NDArray[np.float64], labels: NDArray[np.float64]
 ) -> PerRow | None:
-    """The pseudo-values of a jackknife over blocks of equal size, around the metric; None where it fails on a block less.
+    """The pseudo-values of a jackknife around the metric; None where it fails on fewer rows."""
 
-    Of equal size, because a metric may be a sum; so a few rows are never left out, which is made up for.
-    """
-    samples = len(labels)
-    count = min(_OWN_BLOCKS, samples)
-    if count < 2:
-        return None
-    size = samples // count
-    drawn = np.random.default_rng(samples).permutation(samples)
-    without = []
-    for start in range(0, count * size, size):
-        kept = np.ones(samples, dtype=bool)
-        kept[drawn[start : start + size]] = False
+    def score(kept: NDArray[np.intp]) -> float | None:
         try:
-            without.append(metric(outputs[kept], labels[kept]))
+            return metric(outputs[kept], labels[kept])
         except UtilityError:  # no row of a class is left, for example
             return None
-    moved = np.mean(without) - np.array(without)
-    numbers = number + count * (samples - size) / samples * math.sqrt(samples / (count * size)) * moved
-    return PerRow.of(numbers, samples)
+
+    numbers = pseudo_values(number, len(labels), score)
+    return None if numbers is None else PerRow.of(numbers, len(labels))

@@ -8,7 +8,7 @@ from fedvalue._text import count, duration, plural
 from fedvalue.estimators import guarantee_lines, rest_on
 from fedvalue.run._prepare import Prepared
 from fedvalue.scenarios import Scenario
-from fedvalue.training import Learner, Ruled, Training, Work
+from fedvalue.training import Learner, Pooling, Ruled, Training, Work
 from fedvalue.values import Values
 
 __all__ = ["heading", "result_lines"]
@@ -36,6 +36,8 @@ def _rules(model: str, learner: Learner, rules: Training) -> str:
     rounds = f"{rules.rounds} round{'' if rules.rounds == 1 else 's'}"
     if model == "least-squares":
         return "solved in closed form"
+    if isinstance(learner, Pooling):
+        return "fitted to pooled rows"
     if isinstance(learner, Ruled):
         own = ", ".join(f"{name} {value}" for name, value in learner.identity().items() if name != "model")
         return f"{rounds}, {own}"

@@ -18,6 +18,7 @@ __all__ = [
     "Drawing",
     "Guessing",
     "Learner",
+    "Pooling",
     "Reseeding",
     "Ruled",
     "Seedless",
@@ -156,6 +157,13 @@ class Weighed(Protocol):
     def memory(self, rows: int) -> int:
         """An upper estimate of the bytes that so many local trainings side by side take."""
         ...
+
+
+@runtime_checkable
+class Pooling(Protocol):
+    """A learner that is fitted to rows put together: what its trainings took says nothing of a federation."""
+
+    pools_rows: bool
 
 
 @runtime_checkable

@@ -1,0 +1,281 @@
+"""Games on pooled rows: scikit-learn estimators, whatever rows they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.metrics import balanced_accuracy_score, get_scorer, make_scorer
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+import fedvalue as fv
+from fedvalue.errors import GameError, InputError, UtilityError
+from fedvalue.testing import check_game
+
+Pair = tuple[NDArray[Any], NDArray[Any]]
+
+
+def rows(count: int, seed: int, classes: int = 2) -> Pair:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((count, 3))
+    return x, np.digitize(x[:, 0] + 0.5 * rng.standard_normal(count), [0.0, 0.8][: classes - 1])
+
+
+CLIENTS = {"Aachen": rows(30, 0), "Bern": rows(20, 1), "Como": rows(10, 2)}
+TEST = rows(60, 9)
+
+
+def game(estimator: Any = None, scoring: Any = "accuracy", **more: Any) -> fv.PooledGame:
+    estimator = LogisticRegression() if estimator is None else estimator  # an unfitted ensemble has no length
+    return fv.PooledGame(estimator, CLIENTS, TEST, scoring, **more)
+
+
+def utility(of: fv.PooledGame, mask: int, seed: int = 0) -> float:
+    ((_, outcome),) = of.evaluate([mask], seed)
+    return of.utility(outcome)
+
+
+def by_hand(estimator: Any, members: Sequence[str], scoring: str) -> float:
+    x, y = (np.concatenate(part) for part in zip(*(CLIENTS[name] for name in members), strict=True))
+    return float(get_scorer(scoring)(estimator.fit(x, y), *TEST))
+
+
+class Doubling(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A step of one's own."""
+
+    def __init__(self, factor: float = 2.0) -> None:
+        self.factor = factor
+
+    def fit(self, x: Any, y: Any = None) -> Doubling:
+        return self
+
+    def transform(self, x: Any) -> Any:
+        return x * self.factor
+
+
+class Noisy(Doubling):
+    """One that draws without a seed."""
+
+    def transform(self, x: Any) -> Any:
+        return x + np.random.standard_normal(x.shape)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_log_loss", "f1", "balanced_accuracy"])
+def test_utilities_are_what_scikit_learn_says_of_pooled_rows(scoring: str) -> None:
+    found = utility(game(scoring=scoring), 0b101)
+    assert found == pytest.approx(by_hand(LogisticRegression(), ["Aachen", "Como"], scoring), abs=1e-12)
+
+
+@pytest.mark.parametrize("scoring", ["r2", "neg_mean_squared_error", "neg_mean_absolute_error"])
+def test_regressions_count_from_the_best_constant(scoring: str) -> None:
+    clients = [(x, 3 * x[:, 0] + x[:, 1] ** 2) for x, _ in CLIENTS.values()]
+    test = (TEST[0], 3 * TEST[0][:, 0])
+    of = fv.PooledGame(LinearRegression(), clients, test, scoring)
+    x, y = (np.concatenate(part) for part in zip(*clients, strict=True))
+    assert utility(of, 0b111) == pytest.approx(get_scorer(scoring)(LinearRegression().fit(x, y), *test))
+    constant = np.median(y) if "absolute" in scoring else y.mean()
+    errors = test[1] - constant
+    by_scoring = {
+        "r2": 1 - (errors**2).mean() / test[1].var(),
+        "neg_mean_squared_error": -(errors**2).mean(),
+        "neg_mean_absolute_error": -np.abs(errors).mean(),
+    }
+    assert utility(of, 0) == pytest.approx(by_scoring[scoring])
+
+
+def test_values_know_their_metric_where_they_count_from_and_the_luck_of_test_rows() -> None:
+    values = fv.value(game(scoring="roc_auc"), method="exact")
+    assert (values.metric, values.guarantee, values.promise) == ("roc_auc", "exact", "exact")
+    assert values.utility_of_none == 0.5
+    assert values.empty is not None
+    assert values.empty.label == "most frequent class"
+    assert values.test_rows == 60
+    assert values.stderr is not None
+    assert (values.stderr > 0.001).all()
+    of_accuracy = game().evaluate([0b111])
+    assert next(of_accuracy)[1].rows["accuracy"].kind == "bits"
+
+
+def test_the_contract_of_games_is_kept() -> None:
+    check_game(
+        game(),
+        same=[game(), game(LogisticRegression(n_jobs=1))],
+        different=[
+            game(LogisticRegression(C=2.0)),
+            game(scoring="f1"),
+            game(least_rows=2),
+            fv.PooledGame(LogisticRegression(), CLIENTS, CLIENTS["Bern"]),
+        ],
+    )
+
+
+def test_run_audit_report_and_comparison(tmp_path: Path) -> None:
+    values = fv.value(game(), method="exact", store=tmp_path / "s.db")
+    again = fv.value(game(), method="exact", store=tmp_path / "s.db")
+    assert again.cost is not None
+    assert again.cost.trained == 0
+    assert (again.mean == values.mean).all()
+    assert str(fv.audit(values, store=tmp_path / "s.db"))
+    page = fv.report(values, tmp_path / "r.html", store=tmp_path / "s.db").read_text(encoding="utf-8")
+    assert "Aachen" in page
+    assert "accuracy" in page
+    results = fv.compare(game(), ["exact", "ipss"], budget=6)
+    assert results["exact"].mean.sum() == pytest.approx(values.mean.sum())
+    assert fv.Values.from_dict(values.to_dict()).empty == values.empty
+
+
+def test_frames_with_their_pipeline() -> None:
+    def frame(count: int, seed: int) -> pd.DataFrame:
+        x, y = rows(count, seed)
+        town = np.where(x[:, 1] > 0, "north", "south")
+        return pd.DataFrame({"age": x[:, 0], "town": town, "ill": np.where(y == 1, "yes", "no")})
+
+    columns = ColumnTransformer([("n", StandardScaler(), ["age"]), ("c", OneHotEncoder(), ["town"])])
+    clients = {"a": frame(20, 0), "b": frame(20, 1)[["ill", "town", "age"]], "empty": frame(0, 2)}
+    of = fv.PooledGame(make_pipeline(columns, LogisticRegression()), clients, frame(40, 3), label="ill")
+    assert of.idle == (2,)
+    assert utility(of, 0b011) > utility(of, 0b100) == utility(of, 0)
+    with pytest.raises(GameError, match=r"Name its label column"):
+        fv.PooledGame(LogisticRegression(), clients, frame(40, 3))
+    with pytest.raises(GameError, match=r"has no column 'sick'. Columns: age, town, ill"):
+        fv.PooledGame(LogisticRegression(), clients, frame(40, 3), label="sick")
+    clients["b"] = clients["b"].drop(columns="age")
+    with pytest.raises(GameError, match=r"client 'b' and of the test set differ in age"):
+        fv.PooledGame(LogisticRegression(), clients, frame(40, 3), label="ill")
+
+
+def test_sparse_rows_texts_tensors_and_scenarios_give_the_same_as_arrays() -> None:
+    sparse = {name: (csr_matrix(x), y) for name, (x, y) in CLIENTS.items()}
+    of = fv.PooledGame(LogisticRegression(), sparse, (csr_matrix(TEST[0]), TEST[1]))
+    assert utility(of, 0b110) == utility(game(), 0b110)
+    tensors = ((torch.tensor(x, requires_grad=True), torch.tensor(y)) for x, y in CLIENTS.values())
+    assert utility(fv.PooledGame(LogisticRegression(), tensors, TEST), 0b110) == utility(game(), 0b110)
+    texts = [(["good day", "bad day"], [1, 0]), (["good", "bad"], [1, 0])]
+    of = fv.PooledGame(make_pipeline(CountVectorizer(), LogisticRegression()), texts, texts[0])
+    assert utility(of, 0b11) == 1.0
+    parties = tuple(fv.Dataset(x, y) for x, y in CLIENTS.values())
+    scenario = fv.Scenario("drawn", parties, tuple(CLIENTS), fv.Dataset(*TEST), "classification", 2)
+    of = fv.PooledGame(LogisticRegression(), scenario)
+    assert of.names == tuple(CLIENTS)
+    assert utility(of, 0b110) == pytest.approx(utility(game(), 0b110))
+
+
+class TestSeeds:
+    def test_every_step_is_seeded_and_can_be_trained_again(self) -> None:
+        of = game(make_pipeline(StandardScaler(), RandomForestClassifier(2)), "neg_mean_squared_error")
+        assert (of.seeds, of.random) == (None, True)
+        assert utility(of, 7, 0) == utility(of, 7, 0) != utility(of, 7, 1)
+        assert fv.value(of, budget=16).seeds > 1
+
+    def test_a_number_stays_and_what_draws_nothing_has_one_seed(self) -> None:
+        for estimator in (
+            RandomForestClassifier(3, random_state=4),
+            LogisticRegression(),
+            LinearSVC(dual=False),
+        ):
+            assert (game(estimator).seeds, game(estimator).random) == (1, False)
+        assert game(SGDClassifier()).random
+
+    def test_a_splitter_that_draws_is_refused(self) -> None:
+        search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=KFold(3, shuffle=True))
+        with pytest.raises(
+            InputError, match=r"cv of the estimator, a KFold, draws random numbers without a seed"
+        ):
+            game(search)
+        game(GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=KFold(3)))
+
+    def test_what_cannot_be_seeded_is_a_doubt(self) -> None:
+        assert game(make_pipeline(Doubling(), LogisticRegression())).doubts == ()
+        (doubt,) = game(make_pipeline(Noisy(), LogisticRegression())).doubts
+        assert "draws without a seed" in doubt
+
+    def test_settings_of_own_steps_count(self) -> None:
+        ids = {game(make_pipeline(Doubling(factor), LogisticRegression())).id for factor in (2.0, 2.0, 3.0)}
+        assert len(ids) == 2
+        assert game(key="mine").id == game(SGDClassifier(), key="mine").id
+
+
+class TestRules:
+    def test_one_class_or_too_few_rows_give_the_constant(self) -> None:
+        x, y = CLIENTS["Aachen"]
+        one_class = x[y == 1], y[y == 1]
+        of = fv.PooledGame(LogisticRegression(), [one_class, CLIENTS["Bern"]], TEST)
+        assert utility(of, 0b01) == (TEST[1] == 1).mean()
+        of = game(least_rows=11)
+        majority = np.bincount(CLIENTS["Como"][1]).argmax()
+        assert utility(of, 0b100) == (TEST[1] == majority).mean()
+        assert utility(of, 0b110) == utility(game(), 0b110)
+
+    def test_classes_that_a_coalition_has_never_seen(self) -> None:
+        x, y = rows(40, 3, classes=3)
+        of = fv.PooledGame(
+            LogisticRegression(), [(x[y < 2], y[y < 2]), (x, y)], rows(60, 4, classes=3), "roc_auc_ovr"
+        )
+        assert 0.5 < utility(of, 0b01) < utility(of, 0b11) <= 1
+        assert utility(of, 0) == 0.5
+
+    def test_a_fit_that_fails_names_the_coalition_and_the_way_out(self) -> None:
+        clients = [(x, x[:, 0]) for x, _ in (rows(3, 0), rows(8, 1))]
+        of = fv.PooledGame(KNeighborsRegressor(5), clients, (TEST[0], TEST[0][:, 0]))
+        with pytest.raises(UtilityError, match=r"coalition \(0,\) \(client-0\).*n_neighbors"):
+            utility(of, 0b01)
+        of = fv.PooledGame(KNeighborsRegressor(5), clients, (TEST[0], TEST[0][:, 0]), least_rows=5)
+        assert utility(of, 0b01) < utility(of, 0b11)
+
+    def test_scorings_of_ones_own(self) -> None:
+        def share_of_ones(model: Any, x: Any, y: Any) -> float:
+            return float(model.predict(x).mean())
+
+        assert game(scoring=share_of_ones).metric == "share_of_ones"
+        scorer = make_scorer(balanced_accuracy_score)
+        assert utility(game(scoring=scorer), 3) == utility(game(scoring="balanced_accuracy"), 3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: game(scoring="roc-auc"), r"no scorer 'roc-auc'. Did you mean 'roc_auc'"),
+        (lambda: game(LogisticRegression), r"Got the class LogisticRegression: say LogisticRegression\(\)"),
+        (lambda: game("lr"), r"must be an unfitted classifier or regressor .* Got a str"),
+        (lambda: game(KMeans()), r"neither"),
+        (lambda: game(RandomForestClassifier(random_state=np.random.RandomState(0))), r"random_state .* whole number"),
+        (lambda: fv.PooledGame(LogisticRegression(), CLIENTS), r"needs test rows"),
+        (lambda: fv.PooledGame(LogisticRegression(), TEST, TEST), r"client 0 must be a pair"),
+        (lambda: fv.PooledGame(LogisticRegression(), 3, TEST), r"clients must be a list, one entry per client"),
+        (lambda: fv.PooledGame(LogisticRegression(), [(TEST[0], TEST[1][1:])], TEST), r"client 0 must have one row per sample"),
+        (lambda: fv.PooledGame(LogisticRegression(), [(TEST[0][:, 1:], TEST[1])], TEST), r"features of one shape"),
+        (lambda: fv.PooledGame(LogisticRegression(), [(TEST[0], [None] * 60)], TEST), r"Labels of client 0 are missing"),
+        (lambda: game(labels="y"), r"PooledGame has no argument 'labels'. Did you mean 'label'"),
+        (lambda: game(DummyClassifier(), "r2_score"), r"no scorer 'r2_score'"),
+        (lambda: fv.PooledGame(LogisticRegression(), [rows(30, 0, 3)], rows(30, 1, 3), "roc_auc"), r"does not go with these rows"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_clear_error(make: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_workers_give_the_same(tmp_path: Path) -> None:
+    here, there = game(SGDClassifier()), game(SGDClassifier(), jobs=2)
+    assert here.id == there.id
+    assert dict(here.evaluate([0, 3, 7])).keys() == dict(there.evaluate([0, 3, 7])).keys()
+    for mask in (0, 3, 7):
+        assert utility(here, mask) == utility(there, mask)
