@@ -71,10 +71,10 @@ class TestNeed:
     def test_install_lines_name_extras_that_exist(self) -> None:
         extras = PROJECT["optional-dependencies"]
         named = {install.removeprefix("fedvalue[").removesuffix("]") for _, install in EXTRAS.values()}
-        assert named - {"pyarrow"} <= set(extras)
+        assert named <= set(extras)
         whole_set = re.fullmatch(r"fedvalue\[(.*)\]", extras["all"][0])
         assert whole_set is not None
-        assert set(whole_set[1].split(",")) == named - {"pyarrow"}
+        assert set(whole_set[1].split(",")) == named
 
 
 def test_threads_are_limited_where_that_is_possible(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,7 +160,7 @@ def test_parquet(folder, monkeypatch):
     (where / "a.csv").unlink()
     (where / "b.csv").unlink()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match="pip install 'fedvalue\[parquet\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'fedvalue\[parquet\]'"):
         load(where)
     monkeypatch.setitem(sys.modules, "pyarrow", types.ModuleType("pyarrow"))
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", _Parquet("pyarrow.parquet"))
