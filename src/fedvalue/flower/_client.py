@@ -150,6 +150,7 @@ def _no_collecting() -> Iterator[None]:
 def _report(party: Party, config: Mapping[str, Any]) -> ClientReport:
     # As it will be used: what a scenario makes of the arrays has the fingerprint that counts.
     scenario = _scenario(party, config, QUERY)
+    scenario.need_single("A federation over Flower")
     own, held_out = scenario.clients[0], scenario.test if party.held_out else None
     return ClientReport(
         len(own),
@@ -166,7 +167,7 @@ def _scenario(party: Party, config: Mapping[str, Any], kind: str) -> Scenario:
     """The game as this node sees it: itself, measured on what it holds out."""
     if kind == EVALUATE and not party.held_out:
         raise InputError("This node holds no rows out, so it cannot evaluate.")
-    test = party.held_out or Dataset(party.train.x[:2], party.train.y[:2])
+    test = party.held_out or party.train.rows(slice(0, 2))
     task, classes = str(config["task"]), count_in(config, "classes")
     # All nodes train in one unit, which the server says; a node's own targets would give another.
     scale = Scale(float(config.get("target-centre", 0.0)), float(config.get("target-spread", 1.0)))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedvalue.errors import UtilityError
 from fedvalue.learners._formulas import Columns, classification, regression
+from fedvalue.learners._places import by_place, in_rows
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
 from fedvalue.per_row import MOST_ROWS, PerRow, blocks_of, pseudo_values
@@ -31,7 +32,8 @@ def scores(
     own: Mapping[str, Metric] | None = None,
     scale: Scale = _PLAIN,
 ) -> list[dict[str, float]]:
-    """All metrics of each model: outputs are (models, samples, classes) or, for regression, (…, 1).
+    """All metrics of each model: outputs are (models, samples, classes) or, for regression, (…, 1); where a row has a
+    label at each of several places, (models, samples, places …, classes), and metrics are those of all places.
 
     Metrics on a named part of the test set are called part/metric. A model with outputs that are not
     finite gets nan everywhere. `own` are metrics of the user's, by the names under which they are stored.
@@ -58,14 +60,13 @@ def outcomes(
         outputs, targets = outputs.cpu(), targets.cpu()
         parts = {part: rows.cpu() for part, rows in parts.items()}
     outputs = scale.original(outputs)
-    measure = classification if task == "classification" else regression
-    columns, influences = measure(outputs, targets, told)
+    columns, influences = _measured(outputs, targets, task, told)
     packed = _packed(columns, influences)
     for part, rows in parts.items():
-        of_part, moved = measure(outputs[:, rows], targets[rows], told)
+        of_part, moved = _measured(outputs[:, rows], targets[rows], task, told)
         columns.update({f"{part}/{metric}": column for metric, column in of_part.items()})
         packed.update({f"{part}/{metric}": said for metric, said in _packed(of_part, moved).items()})
-    if "accuracy" in influences and len(targets) <= MOST_ROWS:
+    if "accuracy" in influences and targets.dim() == 1 and len(targets) <= MOST_ROWS:
         packed["accuracy"] = PerRow.of_models((outputs.argmax(2) == targets).cpu().numpy(), len(targets))
     finite = torch.isfinite(outputs).flatten(1).all(1)
     table = torch.stack(list(columns.values()), dim=1).double()
@@ -78,6 +79,16 @@ def outcomes(
         for model, (row, is_finite) in enumerate(zip(table.cpu().tolist(), finite.tolist(), strict=True))
     ]
     return _with_own(measured, outputs, targets, task, parts, own, told) if own else measured
+
+
+def _measured(outputs: Tensor, targets: Tensor, task: str, told: bool) -> tuple[Columns, Columns]:
+    """The built-in metrics, and the influences of rows on them."""
+    measure = classification if task == "classification" else regression
+    outputs, labels, row_of = by_place(outputs, targets)
+    columns, influences = measure(outputs, labels, told)
+    if row_of is None:
+        return columns, influences
+    return columns, {name: in_rows(moved, row_of, len(targets)) for name, moved in influences.items()}
 
 
 def _packed(columns: Columns, influences: Columns) -> dict[str, Sequence[PerRow]]:
@@ -117,7 +128,7 @@ def _with_own(
     labels = targets.cpu().numpy()
     further = []
     for outcome, model in zip(measured, outputs, strict=True):
-        said = (model if task == "classification" else model.squeeze(1)).cpu().numpy()
+        said = (model if task == "classification" else model.squeeze(-1)).cpu().numpy()
         if not np.isfinite(said).all():
             further.append(outcome._replace(metrics={**outcome.metrics, **dict.fromkeys(own, math.nan)}))
             continue

@@ -13,7 +13,7 @@ from fedvalue.errors import InputError
 from fedvalue.learners._scores import outcomes
 from fedvalue.learners.metrics import Counted, Metric
 from fedvalue.outcome import Outcome
-from fedvalue.scenarios import CLASSIFICATION, Scenario
+from fedvalue.scenarios import CLASSIFICATION, Scenario, labels_in
 from fedvalue.yardsticks import Baseline
 
 __all__ = ["baseline_of", "chance_metrics", "majority_label", "majority_outcome"]
@@ -46,9 +46,13 @@ def chance_metrics(scenario: Scenario) -> dict[str, float]:
         raise InputError(
             "Guessing needs classes, and this is a regression. Choose initial, majority or a number."
         )
-    found = _guessed(scenario.classes, len(scenario.test), scenario.test.y if scenario.test.here else None)
-    for part, rows in scenario.test_parts.items() if scenario.test.here else ():
-        of_part = _guessed(scenario.classes, len(rows), scenario.test.y[rows])
+    if not scenario.test.here:
+        return _guessed(scenario.classes, len(scenario.test), None)
+    labels = labels_in(scenario.test.y)
+    found = _guessed(scenario.classes, len(labels), labels)
+    for part, rows in scenario.test_parts.items():
+        labels = labels_in(scenario.test.y[rows])
+        of_part = _guessed(scenario.classes, len(labels), labels)
         found |= {f"{part}/{name}": number for name, number in of_part.items()}
     return found
 
@@ -78,7 +82,7 @@ def baseline_of(scenario: Scenario, counted: Counted) -> Baseline | None:
     label = f"always answering {majority_label(scenario)}"
     label += "" if known else " of the test rows"
     part, _, name = counted.name.rpartition("/")
-    labels = scenario.test.y[scenario.test_parts[part]] if part else scenario.test.y
+    labels = labels_in(scenario.test.y[scenario.test_parts[part]] if part else scenario.test.y)
     if name == "f1" and number < (guessed := 1 / len(np.unique(labels))):
         number, label = guessed, "guessing by the frequencies of the classes"
     number_as_utility = number if counted.higher_is_better else -number
@@ -115,13 +119,13 @@ def _margin(metric: str, constant: float, labels: NDArray[np.float64]) -> float:
 
 
 def _constant_answer(scenario: Scenario, seen: NDArray[np.float64], own: Mapping[str, Metric]) -> Outcome:
-    rows = len(scenario.test)
+    shape = np.shape(scenario.test.y)
     if scenario.task == CLASSIFICATION:
-        counts = np.bincount(seen, minlength=scenario.classes) + 1.0
-        return _scored(scenario, np.tile(np.log(counts / counts.sum()), (rows, 1)), own)
+        counts = np.bincount(labels_in(seen), minlength=scenario.classes) + 1.0
+        return _scored(scenario, np.tile(np.log(counts / counts.sum()), (*shape, 1)), own)
     mean, median = float(np.mean(seen, dtype=np.float64)), float(np.median(seen))
-    found = _scored(scenario, np.full((rows, 1), mean), own)
-    of_median = _scored(scenario, np.full((rows, 1), median), {})
+    found = _scored(scenario, np.full((*shape, 1), mean), own)
+    of_median = _scored(scenario, np.full((*shape, 1), median), {})
     absolute = [name for name in of_median.metrics if name.rpartition("/")[2] == _ABSOLUTE]
     return found._replace(
         metrics={**found.metrics, **{name: of_median.metrics[name] for name in absolute}},

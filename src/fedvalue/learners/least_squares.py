@@ -104,6 +104,7 @@ class LeastSquaresSession:
         self.n = scenario.n
         self.ridge = ridge
         self.own_metrics = own_metrics
+        scenario.need_single("The model 'least-squares'")
         test_x = _flat(scenario.test.x)
         # Moments about the centre of the test set lose no digits to large offsets. The solution is the same.
         self.centre_x = test_x.mean(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -27,17 +28,16 @@ def available_memory(device: str) -> int:
     return _UNKNOWN
 
 
-def row_cost(module: nn.Module, sample: Tensor, batch: int) -> tuple[int, int]:
+def row_cost(module: nn.Module, say: Callable[[], Tensor], sample_bytes: int, batch: int) -> tuple[int, int]:
     """Upper estimates of the bytes that one more row takes: while it is held, and while it is trained.
 
     Held: six copies of the parameters (global and local models, averages and temporaries). Trained: four
     more (gradient, moments), and for every sample of a batch twice what the forward pass keeps for the
     backward pass (results, and their gradients) and three times the largest result, which may exist
-    before it is reduced.
+    before it is reduced. `say` makes the forward pass of one sample.
     """
     parameters = sum(p.numel() * p.element_size() for p in module.parameters())
     kept: dict[int, int] = {}
-    largest = sample.numel() * sample.element_size()
 
     def keep(tensor: Tensor) -> Tensor:
         where = tensor.untyped_storage().data_ptr()  # views of one tensor are kept once
@@ -45,8 +45,8 @@ def row_cost(module: nn.Module, sample: Tensor, batch: int) -> tuple[int, int]:
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor), torch.random.fork_rng(devices=[]):
-        module(sample)
+        say()
     for parameter in module.parameters():
         kept.pop(parameter.untyped_storage().data_ptr(), None)
-    largest = max([largest, *kept.values()])
+    largest = max([sample_bytes, *kept.values()])
     return 6 * parameters, 4 * parameters + batch * (2 * sum(kept.values()) + 3 * largest)

@@ -94,11 +94,12 @@ class Metric:
 
     def __call__(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
         """The metric of one model, checked to be a finite number."""
-        if self.takes == "predictions" and outputs.ndim == 2:
-            given = outputs.argmax(1)
+        of_classes = outputs.ndim > np.ndim(labels)
+        if self.takes == "predictions" and of_classes:
+            given = outputs.argmax(-1)
         else:
             given = np.array(outputs, dtype=np.float64)
-        true = np.array(labels, dtype=np.int64 if outputs.ndim == 2 else np.float64)
+        true = np.array(labels, dtype=np.int64 if of_classes else np.float64)
         try:
             number = self.function(given, true)
         except (Exception, SystemExit) as error:  # whatever the user's own function raises

@@ -97,6 +97,7 @@ class XGBoostBagging:
     def session(
         self, scenario: Scenario, training: Training, device: str, memory: int | None
     ) -> XGBoostSession:
+        scenario.need_single("The model 'xgboost'")
         if scenario.vocabulary:
             raise InputError(
                 "The model 'xgboost' needs numbers. This scenario holds text: use 'text-mean' or 'lstm'."

@@ -16,6 +16,7 @@ from fedvalue.games import Game, lacking
 from fedvalue.run._adopt import adoptable
 from fedvalue.run._memory import parse_memory
 from fedvalue.run._requests import Request, admit, grouped, plan_of
+from fedvalue.scenarios import bytes_in
 from fedvalue.store import UtilityStore
 from fedvalue.trainers import seconds_per_pass
 from fedvalue.training import Weighed, Work, work_of_all, work_of_trials
@@ -282,4 +283,4 @@ def _memory(job: Job, work: Work) -> int | None:
         return None
     rows = max(1, work.first_round, min(session.rows, work.per_later_round))
     data = [*prepared.scenario.clients, prepared.scenario.test]
-    return session.memory(rows) + sum(part.x.nbytes + part.y.nbytes for part in data)
+    return session.memory(rows) + sum(bytes_in(part.x) + part.y.nbytes for part in data)

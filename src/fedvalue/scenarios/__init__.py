@@ -11,9 +11,18 @@ from fedvalue.scenarios import adult, digits, femnist, files, mnist, sent140, sy
 from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION, Dataset, Scenario
 from fedvalue.scenarios._build import Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown, whole
+from fedvalue.scenarios._features import (
+    Features,
+    bytes_in,
+    leaves,
+    mapped,
+    rows_joined,
+    shape_of,
+)
 from fedvalue.scenarios._fetch import FETCHERS, fetch
 from fedvalue.scenarios._fixed import preprocessing_of
 from fedvalue.scenarios._held_out import BY_CLIENT, by_client, is_by_client
+from fedvalue.scenarios._numbers import IGNORED, labels_in
 from fedvalue.scenarios._overlap import OVERLAP_COLUMNS, Overlap, Sketch, compare_rows, read_sketch, sketch
 from fedvalue.scenarios._partition import PARTITIONS
 from fedvalue.scenarios._report import ColumnReport, DataReport, PartyReport
@@ -26,11 +35,13 @@ __all__ = [
     "BY_CLIENT",
     "CLASSIFICATION",
     "FETCHERS",
+    "IGNORED",
     "REGRESSION",
     "SCENARIOS",
     "ColumnReport",
     "DataReport",
     "Dataset",
+    "Features",
     "Overlap",
     "PartyReport",
     "Scale",
@@ -38,14 +49,20 @@ __all__ = [
     "ScenarioEntry",
     "Sketch",
     "by_client",
+    "bytes_in",
     "check_folder",
     "compare_rows",
     "fetch",
     "folders",
     "is_by_client",
+    "labels_in",
+    "leaves",
     "load_scenario",
+    "mapped",
     "preprocessing_of",
     "read_sketch",
+    "rows_joined",
+    "shape_of",
     "sketch",
     "where",
 ]

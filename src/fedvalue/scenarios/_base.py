@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from fedvalue._checks import as_array, checked_init, expect
 from fedvalue.errors import ScenarioError
+from fedvalue.scenarios._features import Features, as_features, leaves, mapped, shape_of
+from fedvalue.scenarios._numbers import class_numbers, finite, float32, labels_in, whole_numbers
 from fedvalue.scenarios._report import DataReport
 from fedvalue.scenarios._scale import Scale, common_scale
 from fedvalue.scenarios._shown import scenario_lines
@@ -29,20 +31,30 @@ _LEAST_SPREAD = 1e-5  # of the centre: float32 still tells a hundred steps apart
 class Dataset:
     """The rows of one party: features `x` (rows first) and labels or targets `y`.
 
+    Features are one array, or several: a tuple of arrays, which a model gets one after the other, or arrays by name
+    (token ids and a mask), which it gets as keyword arguments. Labels are a number per row, or several: a class for
+    every token or pixel, an image for an image.
+
     >>> len(Dataset(x=[[0.0, 1.0], [1.0, 0.0]], y=[0, 1]))
     2
+    >>> sorted(Dataset(x={"input_ids": [[5, 2]], "attention_mask": [[1, 1]]}, y=[1]).x)
+    ['attention_mask', 'input_ids']
     """
 
-    x: NDArray[Any]
+    x: Features
     y: NDArray[Any]
     here: ClassVar[bool] = True  # whether these are the rows themselves
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "x", as_array(self.x, "The features of a dataset", error=ScenarioError))
+        object.__setattr__(self, "x", as_features(self.x))
         object.__setattr__(self, "y", as_array(self.y, "The labels of a dataset", error=ScenarioError))
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def rows(self, chosen: Any) -> Dataset:
+        """Some of the rows, by their numbers or as a slice."""
+        return Dataset(mapped(lambda leaf: leaf[chosen], self.x), self.y[chosen])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -61,9 +73,10 @@ class Scenario:
     """Clients with their data, and the test set on which coalitions are measured.
 
     Features are float32 of any shape (images: rows, 1, height, width), or int64 token ids in
-    0..`vocabulary`−1 where a vocabulary is given (0 is padding). Labels are int64 in 0..`classes`−1,
-    targets of a regression float32. Arrays of other number types are converted; everything that a
-    training could stumble over is refused here. A client without data is a client: its arrays have
+    0..`vocabulary`−1 where a vocabulary is given (0 is padding). Of several inputs, whole numbers stay int64 and
+    truth values bool; a vocabulary holds for all that are whole. Labels are int64 in 0..`classes`−1, and −100 at
+    places of a row that do not count; targets of a regression are float32. Arrays of other number types are
+    converted; everything that a training could stumble over is refused here. A client without data is a client: its arrays have
     length 0.
 
     Models of a regression are trained on (target − centre) / spread, and measured in the unit of the targets.
@@ -150,6 +163,20 @@ class Scenario:
         """Whether anybody's rows were changed in place since the fingerprint was taken."""
         return any(data.changed for data in (*self.clients, self.test))
 
+    def need_single(self, what: str) -> None:
+        """Refuses several inputs, and several labels a row, which `what` cannot take."""
+        if isinstance(self.test.x, (Mapping, tuple)):
+            names = ", ".join(name for name, _ in leaves(self.test.x))
+            raise ScenarioError(
+                f"{what} needs features in one array. This scenario has several inputs ({names}): use a model of your "
+                "own that takes them."
+            )
+        if self.test.y.ndim > 1:
+            raise ScenarioError(
+                f"{what} gives one answer a row. This scenario has labels of shape {self.test.y.shape[1:]} for each: use "
+                "a model of your own."
+            )
+
     @property
     def test_owners(self) -> Mapping[str, int]:
         """The client of every test part, where the test set consists of rows of the clients' own; else nothing.
@@ -176,7 +203,7 @@ class Scenario:
             "task": self.task,
             "classes": self.classes,
             "vocabulary": self.vocabulary,
-            "shape": list(self.test.x.shape[1:]),
+            "shape": shape_of(self.test.x),
             "clients": self.summary(),
             "test": _described(self.test, self.task, self.classes),
             "test_parts": {name: len(rows) for name, rows in self.test_parts.items()},
@@ -201,17 +228,34 @@ class Scenario:
 
     def _converted(self, data: Dataset, whose: str) -> Dataset:
         x, y = data.x, data.y
-        if y.ndim != 1 or x.ndim < 1 or len(x) != len(y):
-            raise ScenarioError(
-                f"Features and labels must have one row per sample, labels a single column. "
-                f"Got shapes {x.shape} and {y.shape} for {whose}."
-            )
+        for name, leaf in leaves(x):
+            if y.ndim < 1 or leaf.ndim < 1 or len(leaf) != len(y):
+                raise ScenarioError(
+                    f"Features and labels must have one row per sample. Got shapes {leaf.shape}"
+                    f"{f' ({name})' if name else ''} and {y.shape} for {whose}."
+                )
         labels = "labels" if self.task == CLASSIFICATION else "targets"
-        y = _finite(y, f"the {labels} of {whose}")
-        x = _finite(x, f"the features of {whose}")
-        x = _whole(x, self.vocabulary, f"token ids of {whose}") if self.vocabulary else _float32(x)
-        y = _whole(y, self.classes, f"labels of {whose}") if self.classes else _float32(y)
-        return Dataset(np.ascontiguousarray(x), np.ascontiguousarray(y))
+        if self.classes and y.shape[1:] == (1,):
+            raise ScenarioError(
+                f"Labels must be a single column, an array of one dimension. Got shape {y.shape} for {whose}."
+            )
+        y = finite(y, f"the {labels} of {whose}")
+        y = class_numbers(y, self.classes, f"labels of {whose}") if self.classes else float32(y)
+        return Dataset(
+            mapped(lambda leaf: self._features(leaf, x is leaf, whose), x), np.ascontiguousarray(y)
+        )
+
+    def _features(self, values: NDArray[Any], alone: bool, whose: str) -> NDArray[Any]:
+        """One array of features in the type of numbers that it is used in."""
+        values = finite(values, f"the features of {whose}")
+        whole = values.dtype.kind in "iu" and not alone
+        if self.vocabulary and (whole or alone):
+            values = whole_numbers(values, self.vocabulary, f"token ids of {whose}")
+        elif whole:
+            values = values.astype(np.int64, copy=False)
+        elif alone or values.dtype.kind == "f":
+            values = float32(values)
+        return np.ascontiguousarray(values)
 
     def _target_scale(self, clients: Sequence[Dataset]) -> Scale:
         if self.task == CLASSIFICATION:
@@ -228,14 +272,13 @@ class Scenario:
     def _unseen(self, clients: Sequence[Dataset], test: Dataset) -> list[str]:
         if self.task != CLASSIFICATION:
             return []
-        known = np.unique(np.concatenate([c.y for c in clients]))
-        unseen = np.setdiff1d(test.y, known).tolist()
+        unseen = np.setdiff1d(_classes_in([test]), _classes_in(clients)).tolist()
         return [f"The test set holds classes that no client has: {unseen}."] if unseen else []
 
 
 def _some(data: Dataset, most: int) -> Dataset:
     places = np.linspace(0, len(data) - 1, most).astype(int) if len(data) > most else slice(None)
-    return Dataset(data.x[places], data.y[places])
+    return data.rows(places)
 
 
 def _described(data: Dataset, task: str, classes: int) -> dict[str, Any]:
@@ -243,7 +286,7 @@ def _described(data: Dataset, task: str, classes: int) -> dict[str, Any]:
     if not data.here:
         return {"samples": len(data)}
     if task == CLASSIFICATION:
-        return {"samples": len(data), "labels": np.bincount(data.y, minlength=classes).tolist()}
+        return {"samples": len(data), "labels": np.bincount(labels_in(data.y), minlength=classes).tolist()}
     targets = data.y.astype(np.float64)
     return {
         "samples": len(data),
@@ -299,52 +342,35 @@ def _check_task(task: str, classes: int, vocabulary: int) -> None:
         raise ScenarioError(f"The vocabulary must not be negative. Got {vocabulary}.")
 
 
-def _float32(values: NDArray[Any]) -> NDArray[np.float32]:
-    return values.astype(np.float32, copy=False)
-
-
-def _finite(values: NDArray[Any], what: str) -> NDArray[Any]:
-    if values.dtype.kind not in "fiub":
-        raise ScenarioError(f"Only numbers can be used. Got {values.dtype} in {what}.")
-    with np.errstate(over="ignore"):
-        numbers = _float32(values) if values.dtype.kind == "f" else values
-    good = np.isfinite(numbers)
-    if not good.all():
-        row = int(np.argwhere(~good)[0][0])
-        raise ScenarioError(
-            f"Only finite numbers can be used. {int((~good).sum())} entries of {what} are not (NaN, "
-            f"infinite or beyond float32), the first in row {row}: {values[row].ravel()[:8]}. "
-            "Fill or remove these rows."
-        )
-    return numbers
-
-
-def _whole(values: NDArray[Any], count: int, what: str) -> NDArray[np.int64]:
-    with np.errstate(invalid="ignore"):  # what does not fit is refused below
-        whole = values.astype(np.int64)
-    bad = np.flatnonzero((whole != values) | (whole < 0) | (whole >= count))
-    if bad.size:
-        raise ScenarioError(
-            f"Expected whole numbers from 0 to {count - 1} as {what}. Got {values.ravel()[bad[0]]}."
-        )
-    return whole
+def _classes_in(parts: Sequence[Dataset]) -> NDArray[np.int64]:
+    return np.unique(np.concatenate([labels_in(part.y) for part in parts]))
 
 
 def _same_shapes(clients: Sequence[Dataset], test: Dataset, names: Sequence[str]) -> tuple[Dataset, ...]:
-    """The clients, those without data given features of the shape that all others have."""
-    shape = test.x.shape[1:]
-    if not shape:
+    """The clients, those without data given features and labels of the shape that all others have."""
+    shape = shape_of(test.x)
+    if shape == []:
         raise ScenarioError(f"Features need at least two dimensions (rows first). Got {test.x.shape}.")
     fitted = []
     for name, data in zip(names, clients, strict=True):
-        x = data.x.reshape((0, *shape)) if data.x.shape == (0,) else data.x
-        if x.shape[1:] != shape:
+        without = not len(data) and shape_of(data.x) == []
+        like = test.rows(slice(0, 0)) if without else data
+        if shape_of(like.x) != shape:
             raise ScenarioError(
-                f"All parties must have features of one shape. The test set has {shape}, client {name!r} "
-                f"has {x.shape[1:]}."
+                f"All parties must have features of one shape. The test set has {_shown(test)}, client {name!r} "
+                f"has {_shown(like)}."
             )
-        fitted.append(Dataset(x, data.y))
+        if len(like) and like.y.shape[1:] != test.y.shape[1:]:
+            raise ScenarioError(
+                f"All parties must have labels of one shape. The test set has {test.y.shape[1:]}, client {name!r} "
+                f"has {like.y.shape[1:]}."
+            )
+        fitted.append(like if len(like) else Dataset(like.x, test.y[:0]))
     return tuple(fitted)
+
+
+def _shown(data: Dataset) -> str:
+    return str(mapped(lambda leaf: leaf.shape[1:], data.x))
 
 
 def _check_enough(clients: Sequence[Dataset], test: Dataset, task: str) -> None:
@@ -353,7 +379,7 @@ def _check_enough(clients: Sequence[Dataset], test: Dataset, task: str) -> None:
     if not any(len(c) for c in clients):
         raise ScenarioError("No client has any data. At least one must have rows to train on.")
     if task == CLASSIFICATION:
-        seen = np.unique(np.concatenate([c.y for c in clients]))
+        seen = _classes_in(clients)
         if len(seen) == 1:
             raise ScenarioError(
                 f"All training rows of all clients have the same label, {seen[0]}. "

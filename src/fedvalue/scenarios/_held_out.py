@@ -19,6 +19,7 @@ from fedvalue._text import listed, plural
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._base import Dataset, Scenario
 from fedvalue.scenarios._checks import number, stream, unknown
+from fedvalue.scenarios._features import rows_joined
 from fedvalue.scenarios._partition import Rows, subset
 
 __all__ = ["BY_CLIENT", "Tested", "by_client", "hold_out", "is_by_client", "without_own_rows"]
@@ -80,11 +81,12 @@ def hold_out(names: Sequence[str], clients: Sequence[Dataset], fraction: float =
     pairs = [(data, test) for data, test in zip(clients, drawn, strict=True) if len(test)]
     if not pairs:
         raise ScenarioError("No client has any data. At least one must have rows to train on.")
+    tested = [data.rows(test) for data, test in pairs]
     sizes = [len(test) for test in drawn]
     ends = np.cumsum(sizes)
     return Tested(
-        [Dataset(data.x[rows], data.y[rows]) for data, rows in zip(clients, left, strict=True)],
-        Dataset(*(np.concatenate(both) for both in zip(*((d.x[t], d.y[t]) for d, t in pairs), strict=True))),
+        [data.rows(rows) for data, rows in zip(clients, left, strict=True)],
+        Dataset(rows_joined([part.x for part in tested]), np.concatenate([part.y for part in tested])),
         {n: np.arange(end - size, end) for n, size, end in zip(names, sizes, ends, strict=True) if size},
     )
 
@@ -107,4 +109,6 @@ def _drawn(name: str, labels: NDArray[Any], share: float) -> Rows:
             f"{name} has {plural(len(labels), 'row')}: too few to test it on rows of its own, which takes at least "
             f"{_LEAST}. Give it more, leave it out, or measure all clients on one test set (no test='by-client')."
         )
+    if labels.ndim > 1:  # rows with many labels each have no groups
+        labels = np.zeros(len(labels))
     return np.sort(subset(labels, max(1, round(share * len(labels))), stream(0, BY_CLIENT)))

@@ -39,6 +39,7 @@ from fedvalue._files import write_file
 from fedvalue._text import plain_table, plural
 from fedvalue.errors import InputError
 from fedvalue.scenarios._base import Dataset
+from fedvalue.scenarios._features import flat_rows
 
 __all__ = ["OVERLAP_COLUMNS", "Overlap", "Pair", "Sketch", "compare_rows", "read_sketch", "sketch"]
 
@@ -146,7 +147,7 @@ def sketch(data: Dataset, secret: str | bytes, name: str) -> Sketch:
     key = secret.encode() if isinstance(secret, str) else bytes(secret)
     if len(key) < _LEAST_SECRET:
         raise InputError(f"The secret must have at least {_LEAST_SECRET} bytes. Got {len(key)}.")
-    rows = np.ascontiguousarray(data.x.reshape(len(data), -1), np.float32) + np.float32(0)  # −0 is 0
+    rows = flat_rows(data.x) + np.float32(0)  # −0 is 0
     hashes = np.array(
         [int.from_bytes(hmac.digest(key, row.tobytes(), "sha256")[:8], "big") for row in rows], np.uint64
     )

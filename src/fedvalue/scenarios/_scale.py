@@ -56,7 +56,7 @@ def own_scale(numbers: NDArray[Any]) -> Scale:
     >>> own_scale(np.array([1.0, 3.0] * 20 + [1e9])).centre
     2.024390243902439
     """
-    ordered = np.sort(numbers.astype(np.float64))
+    ordered = np.sort(numbers.astype(np.float64), axis=None)
     cut = int(_ENDS * len(ordered))
     inner = np.clip(ordered, ordered[cut], ordered[-1 - cut])
     if inner[0] == inner[-1]:  # nearly constant: a rare event still has a spread

@@ -17,7 +17,7 @@ def scenario_lines(scenario: Scenario, unicode: bool = True) -> list[str]:
     """Rows, features and classes, then clients and test set; bars of labels in ASCII where wanted."""
     plain = scenario.describe()
     what = f"{plain['classes']} classes" if plain["classes"] else "regression"
-    shape = " × ".join(map(str, plain["shape"]))
+    shape = _shape(plain["shape"])
     features = f"{shape} words of {plain['vocabulary']}" if plain["vocabulary"] else f"features {shape}"
     details = scenario.details
     return [
@@ -29,6 +29,15 @@ def scenario_lines(scenario: Scenario, unicode: bool = True) -> list[str]:
         *(f"test part {one_line(name)}: {count(rows)} rows" for name, rows in plain["test_parts"].items()),
         *(f"Note: {one_line(warning)}" for warning in details.get("warnings", ())),
     ]
+
+
+def _shape(shape: Any) -> str:
+    """Of one row: numbers with crosses between, for several inputs after their names."""
+    if isinstance(shape, Mapping):
+        return ", ".join(f"{one_line(name)} {_shape(part)}".rstrip() for name, part in shape.items())
+    if any(isinstance(part, list) for part in shape):
+        return ", ".join(_shape(part) or "1" for part in shape)
+    return " × ".join(map(str, shape))
 
 
 def _parties(plain: Mapping[str, Any], unicode: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any
 
@@ -13,12 +14,23 @@ from torch.func import vmap
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from fedvalue.errors import FedvalueError, InputError
+from fedvalue.learners._places import Form
+from fedvalue.learners.torch._inputs import Samples, call, described, filled, taken, tensors
 from fedvalue.learners.torch._linear import StackedLinear
 from fedvalue.learners.torch._random import SEEDED, seeded
-from fedvalue.scenarios import Scenario
+from fedvalue.scenarios import Scenario, mapped
 from fedvalue.store import fingerprint
 
-__all__ = ["can_be_stacked", "check_module", "make_module", "same_but_for_training", "with_shapes"]
+__all__ = ["Checked", "can_be_stacked", "check_module", "make_module", "same_but_for_training", "with_shapes"]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A module that can be trained, and how it arranges what it says."""
+
+    module: nn.Module
+    form: Form
+
 
 # What `vmap` says where it loops itself, or copies: it is no faster than our own loop then.
 _SLOW = ("batching rule", "was resized since")
@@ -50,12 +62,17 @@ def _takes_scenario(factory: Callable[..., Any]) -> bool:
 def with_shapes(module: nn.Module, scenario: Scenario) -> nn.Module:
     """The module, its lazy layers made by a first pass over samples, as in `check_module`."""
     if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
-        module.train()(torch.from_numpy(scenario.test.x[:2]))
+        call(module.train(), _two(scenario))
     return module
 
 
-def check_module(module: object, scenario: Scenario) -> nn.Module:
-    """The module, if FedAvg can train it: it has parameters, fits the data, keeps no state of its own and
+def _two(scenario: Scenario) -> Samples:
+    """Two samples to try a module on, or one where there is no other."""
+    return taken(tensors(scenario.test.x), slice(0, 2))
+
+
+def check_module(module: object, scenario: Scenario) -> Checked:
+    """The module and the form of its outputs, if FedAvg can train it: it has parameters, fits the data, keeps no state of its own and
     says of a sample the same whatever the others are.
 
     Makes some forward passes; in the first one lazy layers get their shapes.
@@ -68,18 +85,13 @@ def check_module(module: object, scenario: Scenario) -> nn.Module:
                 f"The model's layer {name!r} is a {type(part).__name__}: it mixes the samples of a batch "
                 "or keeps running statistics, which FedAvg does not average. Use GroupNorm or LayerNorm."
             )
-    x = torch.from_numpy(scenario.test.x[:2])
+    x, count = _two(scenario), min(2, len(scenario.test.y))
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
     try:
-        outputs = module.train()(x)
+        outputs = call(module.train(), x)
     except Exception as error:
-        raise InputError(
-            f"The model cannot take this scenario's samples, {x.dtype} of shape {tuple(x.shape[1:])}: {error}"
-        ) from error
-    expected = (len(x), scenario.classes or 1)
-    if not torch.is_tensor(outputs) or outputs.shape != expected:
-        got = f"shape {tuple(outputs.shape)}" if torch.is_tensor(outputs) else type(outputs).__name__
-        raise InputError(f"The model must give outputs of shape {expected} for {len(x)} samples. Got {got}.")
+        raise InputError(f"The model cannot take this scenario's samples, {described(x)}: {error}") from error
+    form = _form(outputs, scenario, count)
     for name, buffer in module.named_buffers():
         if name in before and not torch.equal(before[name], buffer):
             raise InputError(
@@ -88,25 +100,39 @@ def check_module(module: object, scenario: Scenario) -> nn.Module:
             )
     if not any(p.requires_grad for p in module.parameters()):
         raise InputError("The model has no parameters to train.")
-    _check_samples_apart(module, x)
-    return module
+    if count > 1:
+        _check_samples_apart(module, x)
+    return Checked(module, form)
+
+
+def _form(outputs: Any, scenario: Scenario, count: int) -> Form:
+    """How the outputs for so many samples are arranged, if they fit the labels."""
+    places = scenario.test.y.shape[1:]
+    if torch.is_tensor(outputs) and outputs.dim() and len(outputs) == count:
+        form = Form.of(outputs.shape[1:], places, scenario.classes)
+        if form is not None:
+            return form
+    expected = (count, *places, scenario.classes or 1)
+    got = f"shape {tuple(outputs.shape)}" if torch.is_tensor(outputs) else type(outputs).__name__
+    raise InputError(f"The model must give outputs of shape {expected} for {count} samples. Got {got}.")
 
 
 @torch.no_grad()
-def _check_samples_apart(module: nn.Module, x: Tensor) -> None:
+def _check_samples_apart(module: nn.Module, x: Samples) -> None:
     """Batches are filled up and the test set is cut to fit the memory: outputs must not depend on either."""
-    others = torch.cat([x[:1], x[:1].expand_as(x[1:])])
+    first = taken(x, slice(0, 1))
+    others = filled(first, 2)
     found = []
     for samples in (x, others):
         with seeded(0):  # dropout is drawn alike
-            found.append(module(samples)[0])
+            found.append(call(module, samples)[0])
     one, other = found
     if not torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True):
         raise InputError(
             "The model's output for a sample depends on the other samples of the batch. It must treat each by "
             "itself: look for a mean over the batch, or a layer that takes the first dimension for a sequence."
         )
-    alone = module(x[:1])
+    alone = call(module, first)
     if alone.shape != (1, *one.shape):
         raise InputError(
             f"The model must give outputs of shape {(1, *one.shape)} for a batch of one sample. Got shape "
@@ -115,16 +141,16 @@ def _check_samples_apart(module: nn.Module, x: Tensor) -> None:
 
 
 def can_be_stacked(
-    output: Callable[[dict[str, Tensor], Tensor, Tensor], Tensor], model: dict[str, Tensor], x: Tensor
+    output: Callable[[dict[str, Tensor], Samples, Tensor], Tensor], model: dict[str, Tensor], x: Samples
 ) -> bool:
     """Whether two of these models can be trained as one program; tried, because `vmap` cannot do everything.
 
     It refuses random numbers (dropout apart, which is counted), control flow that depends on data, and recurrent layers.
     """
-    key = torch.zeros((), dtype=torch.int64, device=x.device)
+    key = torch.zeros((), dtype=torch.int64, device=next(iter(model.values())).device)
     for in_dims in ((0, 0, None), (0, None, None)):
         pair = {name: torch.cat([tensor, tensor]).requires_grad_() for name, tensor in model.items()}
-        samples = torch.stack([x, x]) if in_dims[1] == 0 else x
+        samples = mapped(lambda tensor: torch.stack([tensor, tensor]), x) if in_dims[1] == 0 else x
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             try:

@@ -9,7 +9,7 @@ from torch import nn
 
 from fedvalue.errors import InputError
 from fedvalue.learners.metrics import Metric
-from fedvalue.learners.torch._checks import check_module, make_module, with_shapes
+from fedvalue.learners.torch._checks import Checked, check_module, make_module, with_shapes
 from fedvalue.learners.torch._models import MODELS, ModelFactory
 from fedvalue.learners.torch._random import SEEDED, seeded_generators
 from fedvalue.learners.torch._stack import TorchSession, widest_batch
@@ -93,6 +93,12 @@ class TorchLearner:
 
     def module(self, scenario: Scenario, seed: int) -> nn.Module:
         """The initial model: the same for a seed, whatever was drawn before."""
+        return self.checked(scenario, seed).module
+
+    def checked(self, scenario: Scenario, seed: int) -> Checked:
+        """The same, with what was found out about it."""
+        if isinstance(self.model, str):
+            scenario.need_single(f"The model {self.model!r}")
         with seeded_generators(seed):
             return check_module(make_module(self._factory, scenario), scenario)
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fedvalue.learners._threads import one_thread
+from fedvalue.learners.torch._inputs import Samples, arguments, said
 
 __all__ = ["Program", "side_by_side"]
 
@@ -31,8 +32,10 @@ class Program:
         self.module = module
         self.buffers = dict(module.named_buffers())
 
-    def __call__(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-        outputs: Tensor = functional_call(self.module, {**parameters, **self.buffers}, (x,))
+    def __call__(self, parameters: dict[str, Tensor], x: Samples) -> Tensor:
+        args, kwargs = arguments(x)
+        state = {**parameters, **self.buffers}
+        outputs: Tensor = said(functional_call(self.module, state, tuple(args), dict(kwargs)))
         return outputs
 
     def copies(self, count: int) -> list[Program]:

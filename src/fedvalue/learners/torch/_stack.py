@@ -27,13 +27,14 @@ from fedvalue.learners.torch._checks import (
     same_but_for_training,
 )
 from fedvalue.learners.torch._dropout import may_drop
+from fedvalue.learners.torch._inputs import call, filled, taken, tensors
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._models import PooledConv2d
 from fedvalue.learners.torch._parts import Program, side_by_side
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.outcome import Outcome
-from fedvalue.scenarios import Scenario
+from fedvalue.scenarios import IGNORED, Scenario, leaves, rows_joined
 from fedvalue.training import Training
 
 if TYPE_CHECKING:
@@ -76,10 +77,11 @@ class TorchSession:
         self.own_metrics = learner.own_metrics
         self.lock = RLock()  # a call of the module swaps its parameters: one thread of the user's at a time
         self.learner = learner
-        self.module = learner.module(scenario, training.seed).to(device)
+        checked = learner.checked(scenario, training.seed)
+        self.module, self.form = checked.module.to(device), checked.form
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
         self.regression = scenario.classes == 0
-        self.x = torch.from_numpy(np.concatenate([c.x for c in scenario.clients])).to(device)
+        self.x = tensors(rows_joined([c.x for c in scenario.clients]), device)
         # Targets are trained on a common scale; what comes out is measured in their own unit.
         self.scale = scenario.scale
         targets = self.scale.scaled(np.concatenate([c.y for c in scenario.clients]))
@@ -87,7 +89,7 @@ class TorchSession:
         program = Program(self.module)
         self.steps = LocalSteps(program, self._losses, training, self.x, self.y, may_drop(self.module))
         self.offsets = np.cumsum([0, *(len(c) for c in scenario.clients)])
-        self.test_x = torch.from_numpy(scenario.test.x).to(device)
+        self.test_x = tensors(scenario.test.x, device)
         self.test_y = torch.from_numpy(scenario.test.y).to(device)
         self.parts = {k: torch.from_numpy(v).to(device) for k, v in scenario.test_parts.items()}
         self.together = self._is_faster_together(learner) if learner.together is None else learner.together
@@ -99,7 +101,9 @@ class TorchSession:
             memory or available_memory(device)
         ) // 2  # one for models that wait, one for those in training
         most = (_ROWS_IN_WAVE, _ROWS_IN_TRAINING) if device == "cpu" else (half, half)
-        self.cost = row_cost(self.module, self.x[:1], self._widest_batch())
+        sample = taken(self.x, slice(0, 1))
+        of_sample = sum(tensor.nbytes for _, tensor in leaves(sample))
+        self.cost = row_cost(self.module, lambda: call(self.module, sample), of_sample, self._widest_batch())
         shares = (half, half // len(self.programs))
         fitting = zip(most, shares, self.cost, strict=True)
         self.rows, self.chunk = (max(1, min(most, share // cost)) for most, share, cost in fitting)
@@ -195,7 +199,7 @@ class TorchSession:
         chunk = min(count, self.chunk)
         samples = min(self.chunk * self._widest_batch() // chunk, _TEST_CHUNK)
         if self.device == "cpu":
-            samples = -(-min(self._widest_batch(), len(self.test_x)) // LINE) * LINE
+            samples = -(-min(self._widest_batch(), len(self.test_y)) // LINE) * LINE
 
         def outputs(program: Program, start: int) -> Tensor:
             return self._outputs(program, {k: v[start : start + chunk] for k, v in stack.items()}, samples)
@@ -206,7 +210,7 @@ class TorchSession:
             of_models = torch.cat(self._each_part(outputs, starts, training=False))
             with self.lock, one_thread() if self.in_parts else nullcontext():
                 of_test = (self.test_y, self.scenario.task, self.parts, self.own_metrics, self.scale)
-                found += outcomes(of_models, *of_test, told=told)
+                found += outcomes(self.form.lined_up(of_models), *of_test, told=told)
         return found
 
     def _each_part(
@@ -225,8 +229,8 @@ class TorchSession:
 
     def loss_drops(self, before: TorchStack, after: TorchStack) -> list[float]:
         test_y = torch.from_numpy(self.scale.scaled(self.scenario.test.y)).to(self.device)
-        split_x, split_y = (torch.split(part, _TEST_CHUNK) for part in (self.test_x, test_y))
-        pieces = zip(split_x, split_y, strict=True)
+        cuts = [slice(start, start + _TEST_CHUNK) for start in range(0, len(test_y), _TEST_CHUNK)]
+        pieces = [(taken(self.test_x, cut), test_y[cut]) for cut in cuts]
         forward = self.programs[0]
         losses = (lambda model, x=x, y=y: self._losses(forward(model, x), y) for x, y in pieces)
         with self.lock:
@@ -236,11 +240,11 @@ class TorchSession:
 
     @torch.no_grad()
     def _outputs(self, program: Program, stack: TorchStack, samples: int) -> Tensor:
-        count = len(self.test_x)
-        pieces = list(torch.split(self.test_x, samples))
+        count = len(self.test_y)
+        starts = range(0, count, samples)
+        pieces = [taken(self.test_x, slice(start, start + samples)) for start in starts]
         if self.device == "cpu":  # the last one is filled up
-            last = pieces[-1]
-            pieces[-1] = torch.cat([last, last[:1].expand(samples - len(last), *last.shape[1:])])
+            pieces[-1] = filled(pieces[-1], samples)
         if self.together:
             forward = vmap(program, in_dims=(0, None))
             with StackedLinear() if self.device == "cpu" else nullcontext():
@@ -250,11 +254,16 @@ class TorchSession:
         return torch.stack([torch.cat([program(m, piece) for piece in pieces])[:count] for m in models])
 
     def _losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The loss of every sample, in the shape of y."""
+        """The loss of every sample; of one with several labels, the mean over its places that count."""
+        outputs, places = self.form.lined_up(outputs), self.form.dims
         if self.regression:
-            return (outputs.squeeze(-1) - y).square()
+            errors = (outputs.squeeze(-1) - y).square()
+            return errors.flatten(-places).mean(-1) if places else errors
         flat = nn.functional.cross_entropy(outputs.flatten(0, -2), y.flatten(), reduction="none")
-        return flat.view(y.shape)
+        if not places:
+            return flat.view(y.shape)
+        counting = (y != IGNORED).flatten(-places).sum(-1)
+        return flat.view(y.shape).flatten(-places).sum(-1) / counting.clamp(min=1)
 
     def _equal_steps(self, orders: Sequence[_Order]) -> Iterator[list[int]]:
         """Rows that can be trained in step, at most `self.chunk` at a time, and a part for every thread.
@@ -308,7 +317,7 @@ class TorchSession:
         if self.convolves and self.device == "cpu":
             return False
         return isinstance(learner.model, str) or can_be_stacked(
-            self.steps.output, self.initial(), self.test_x[:2]
+            self.steps.output, self.initial(), taken(self.test_x, slice(0, 2))
         )
 
     def _orders_to_keep(self) -> int:

@@ -16,6 +16,7 @@ from torch.func import vmap
 from fedvalue.learners.torch._cpu_adam import FusedAdam
 from fedvalue.learners.torch._cuda_graph import StepRunner
 from fedvalue.learners.torch._dropout import CountedDropout
+from fedvalue.learners.torch._inputs import Samples, taken
 from fedvalue.learners.torch._linear import StackedLinear, column_major
 from fedvalue.learners.torch._random import seeded
 from fedvalue.training import Training
@@ -87,10 +88,10 @@ class Batches:
 class LocalSteps:
     """How models are trained on samples `x`, `y` of all clients under the rules of a training."""
 
-    forward: Callable[[TorchStack, Tensor], Tensor]
+    forward: Callable[[TorchStack, Samples], Tensor]
     losses: Callable[[Tensor, Tensor], Tensor]
     training: Training
-    x: Tensor
+    x: Samples
     y: Tensor
     drops: bool = False
     runner: StepRunner = field(default_factory=StepRunner)
@@ -102,13 +103,13 @@ class LocalSteps:
         `can_rest`, those with fewer rest at the end. Where each has as many rows as the others, one after the other, they
         share its samples: nothing is copied, and first layers become one product.
         """
-        on_cuda = self.x.is_cuda
+        on_cuda = self.y.is_cuda
         layout = column_major if on_cuda else Tensor.contiguous
         leaves = {name: layout(tensor).requires_grad_() for name, tensor in stack.items()}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
         outputs_of = self._outputs(len(clients), owner)
-        place = torch.tensor(owner, device=self.x.device)
+        place = torch.tensor(owner, device=self.y.device)
 
         def step(index: Tensor, weight: Tensor, key: Tensor) -> None:
             optimizer.zero_grad(set_to_none=True)
@@ -129,7 +130,7 @@ class LocalSteps:
         self.runner.run(step, *steps)
         return {name: tensor.detach().contiguous() for name, tensor in leaves.items()}
 
-    def output(self, model: TorchStack, x: Tensor, key: Tensor) -> Tensor:
+    def output(self, model: TorchStack, x: Samples, key: Tensor) -> Tensor:
         """What a model says of samples in a step of its training, which has this key."""
         with CountedDropout(key) if self.drops else nullcontext():
             return self.forward(model, x)
@@ -140,18 +141,18 @@ class LocalSteps:
         in_blocks = list(owner) == [client for client in range(clients) for _ in range(rows)]
         shared = vmap(self.output, in_dims=(0, None, None))
         if clients == 1:
-            return lambda stack, index, key: shared(stack, self.x[index[0]], key[0])
+            return lambda stack, index, key: shared(stack, taken(self.x, index[0]), key[0])
         if rows == 1 or not in_blocks:
             forward = vmap(self.output)
-            place = torch.tensor(owner, device=self.x.device)
-            return lambda stack, index, key: forward(stack, self.x[index[place]], key[place])
+            place = torch.tensor(owner, device=self.y.device)
+            return lambda stack, index, key: forward(stack, taken(self.x, index[place]), key[place])
         blocks = vmap(shared)
 
         def outputs(stack: TorchStack, index: Tensor, key: Tensor) -> Tensor:
             in_clients = {
                 name: tensor.view(clients, rows, *tensor.shape[1:]) for name, tensor in stack.items()
             }
-            return blocks(in_clients, self.x[index], key).flatten(0, 1)
+            return blocks(in_clients, taken(self.x, index), key).flatten(0, 1)
 
         return outputs
 
@@ -171,7 +172,7 @@ class LocalSteps:
             for index, weight, key in zip(batches.index, batches.weight, batches.key, strict=True):
                 real = weight > 0
                 optimizer.zero_grad(set_to_none=True)
-                outputs = self.output(leaves, self.x[index[real]], key)
+                outputs = self.output(leaves, taken(self.x, index[real]), key)
                 loss = (self.losses(outputs, self.y[index[real]]) * weight[real]).sum()
                 torch.autograd.backward(loss + self._proximal(leaves, anchor) if anchor else loss)
                 optimizer.step()
@@ -189,7 +190,7 @@ class LocalSteps:
     def can_rest(self) -> bool:
         """Whether rows of a stack may make fewer steps than others: their optimiser must leave them alone."""
         adam = self.training.algorithm != "fedsgd" and self.training.optimizer != "sgd"
-        return adam and self.x.is_cuda and find_spec("triton") is not None
+        return adam and self.y.is_cuda and find_spec("triton") is not None
 
     def _optimizer(self, leaves: TorchStack) -> Optimizer:
         rules, parameters = self.training, list(leaves.values())
@@ -201,6 +202,6 @@ class LocalSteps:
             from fedvalue.learners.torch._cuda_adam import StackAdam
 
             return StackAdam(parameters, rules.rate)
-        if self.x.device.type == "cpu":
+        if self.y.device.type == "cpu":
             return FusedAdam(parameters, rules.rate)
-        return torch.optim.Adam(parameters, lr=rules.rate, fused=self.x.is_cuda, capturable=self.x.is_cuda)
+        return torch.optim.Adam(parameters, lr=rules.rate, fused=self.y.is_cuda, capturable=self.y.is_cuda)

@@ -20,7 +20,7 @@ from typing import Any
 
 from fedvalue._extras import need
 from fedvalue.errors import FedvalueError, InputError
-from fedvalue.scenarios import Scenario
+from fedvalue.scenarios import Scenario, bytes_in
 from fedvalue.trainers.ray._folders import new_folder, remove_abandoned
 
 __all__ = ["Cluster", "check_address", "open_cluster", "tasks_on"]
@@ -117,7 +117,7 @@ def open_cluster(address: str | None, workers: int | None, cpus: float, scenario
 def _start(ray: Any, workers: int | None, cpus: float, scenario: Scenario) -> Cluster:
     remove_abandoned()
     folder = new_folder()
-    data = sum(part.x.nbytes + part.y.nbytes for part in (*scenario.clients, scenario.test))
+    data = sum(bytes_in(part.x) + part.y.nbytes for part in (*scenario.clients, scenario.test))
     try:
         with _opening(Cluster("this machine", folder)) as cluster, _loopback():
             ray.init(
