@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, str]] = {
     "pandas": ("pandas", "fedvalue[pandas]"),
     "shapiq": ("shapiq", "fedvalue[shapiq]"),
     "pyarrow": ("pyarrow", "fedvalue[parquet]"),
+    "PIL": ("Pillow", "fedvalue[images]"),
 }
 
 

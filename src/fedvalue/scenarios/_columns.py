@@ -18,7 +18,7 @@ from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._fixed import FixedColumn
 from fedvalue.scenarios._readings import NO, YES, as_dates, is_code, is_nothing
 from fedvalue.scenarios._report import ColumnReport
-from fedvalue.scenarios._tables import Cells, Table, stem, texts
+from fedvalue.scenarios._tables import Cells, Table, texts
 from fedvalue.scenarios._ways import DATES, Choices, read_numbers, resolved
 
 __all__ = ["Column", "decided"]
@@ -140,9 +140,9 @@ def _number(case: _Case) -> Column:
         _refuse_others(case, table, cells, np.abs(numbers) > _LARGEST, "numbers within the range of float32")
         found = table.numbers(case.name)
         if filled[found.says()[1]].any():
-            commas.append(stem(table.path))
+            commas.append(table.name)
         for mark in sorted(found.marks_of(filled)):
-            marks.setdefault(mark, []).append(stem(table.path))
+            marks.setdefault(mark, []).append(table.name)
     done += [f"decimal commas ({listed(commas, _NAMED)})"] if commas else []
     done += _agreed(case, marks)
     decided_before = case.fixed is not None or case.name in case.choices.keep
@@ -256,7 +256,7 @@ def _own_categories(case: _Case, values: list[NDArray[np.float64]]) -> list[str]
     for i, (mine, table) in enumerate(zip(seen[: case.clients], case.tables, strict=False)):
         others = set().union(*(theirs for k, theirs in enumerate(seen) if k != i))
         if len(mine) > 1 and others and not mine & others:
-            found.append(f"{stem(table.path)}: its {case.name} has nothing in common with that of the others")
+            found.append(f"{table.name}: its {case.name} has nothing in common with that of the others")
     return found
 
 

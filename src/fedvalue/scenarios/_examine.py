@@ -1,214 +1,154 @@
-"""A folder from its files to columns and labels, with a report that has everything that was noticed on the way.
+"""Tables to columns and labels, with a report that has everything that was noticed on the way.
 
 Whatever is wrong is collected, not only the first of it: one look shows all that has to be repaired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._checks import did_you_mean
 from fedvalue._text import plural, shortened
-from fedvalue.errors import FedvalueError, MissingExtraError, ScenarioError
+from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._checks import unknown
 from fedvalue.scenarios._columns import Column, decided
 from fedvalue.scenarios._findings import far_findings, row_findings
-from fedvalue.scenarios._fixed import Preprocessing
-from fedvalue.scenarios._folder import Folder, listed
+from fedvalue.scenarios._images import Look
 from fedvalue.scenarios._labels import Labels, labelled
 from fedvalue.scenarios._readings import is_nothing
 from fedvalue.scenarios._report import ColumnReport, DataReport, PartyReport
-from fedvalue.scenarios._tables import Table, kind, read_npz, read_table, stem, texts
-from fedvalue.scenarios._ways import Choices, habit_of
+from fedvalue.scenarios._sheets import Refused, Sheets, sheets_of
+from fedvalue.scenarios._tables import Table, texts
+from fedvalue.scenarios._wanted import Wanted
+from fedvalue.scenarios._ways import habit_of
 
-__all__ = ["Examined", "examine"]
-
-T = TypeVar("T")
+__all__ = ["Examined", "examine", "understood"]
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What was understood of a folder; complete where the report refuses nothing."""
+    """What was understood of the tables of clients and tests; complete where the report refuses nothing."""
 
     report: DataReport
-    clients: list[Path] = field(default_factory=list)
-    tests: list[Path] = field(default_factory=list)
+    wanted: Wanted
+    clients: Sequence[Table] = ()
+    tests: Sequence[Table] = ()
     labels: Labels = field(default_factory=lambda: Labels([]))
-    columns: list[Column] = field(default_factory=list)
-    images: NDArray[Any] | None = None
+    columns: Sequence[Column] = ()
+    arrays: NDArray[Any] | None = None
 
 
-class _Refused(list[str]):
-    """What was refused so far."""
-
-    def attempt(self, what: Callable[..., T], *given: Any, **named: Any) -> T | None:
-        """The result, or None where something was refused."""
-        try:
-            return what(*given, **named)
-        except MissingExtraError:
-            raise
-        except FedvalueError as error:
-            self.append(str(error))
-            return None
+def examine(folder: Path, wanted: Wanted, look: Look, by_client: bool = False) -> Examined:
+    """Reads all files of a folder and decides what they mean, as far as that is not fixed."""
+    refused = Refused()
+    sheets = sheets_of(folder, wanted.label, by_client, look, refused)
+    if sheets is None:
+        return Examined(DataReport(str(folder), wanted.label or "", refused=tuple(refused)), wanted)
+    return understood(sheets, wanted, refused)
 
 
-def examine(
-    folder: Path,
-    label: str | None,
-    task: str | None,
-    drop: Sequence[str],
-    choices: Choices,
-    exact: bool,
-    by_client: bool = False,
-    fixed: Preprocessing | None = None,
-) -> Examined:
-    """Reads all files of a folder and decides what they mean, as far as that is not `fixed`."""
-    refused = _Refused()
-    report = DataReport(str(folder), label or "")
-    files = refused.attempt(listed, folder, by_client)
-    if files is None:
-        return Examined(replace(report, refused=tuple(refused)))
-    paths = [*files.clients, *files.tests]
-    arrays = [path for path in paths if kind(path) == ".npz"]
-    if arrays and len(arrays) < len(paths):
-        refused.append(
-            f"{folder} mixes NPZ files with tables. Use NPZ for all clients and the test set, or for none."
-        )
-        return Examined(replace(report, refused=tuple(refused)))
-    images: list[NDArray[Any]] = []
-    if arrays:
-        label = label or "y"
-        tables = _arrays(paths, label, images, refused)
-    else:
-        read = [refused.attempt(read_table, path) for path in paths]
-        tables = [table for table in read if table is not None]
-    clients = sum(table.path in files.clients for table in tables)
-    report = replace(
-        report,
-        label=label or "",
-        parties=tuple(_party(table, files, choices) for table in tables),
-        done=_ignored(files),
+def understood(sheets: Sheets, wanted: Wanted, refused: Refused) -> Examined:
+    """What the tables mean, as far as that is not fixed."""
+    tables, clients, label = sheets.tables, sheets.clients, sheets.label
+    report = DataReport(
+        sheets.where,
+        label or "",
+        parties=tuple(_party(table, wanted, place >= clients) for place, table in enumerate(tables)),
+        done=sheets.done,
     )
-    if not _enough(tables, clients, folder, refused, needs_test=bool(files.tests) or not by_client):
-        return Examined(replace(report, refused=tuple(refused)))
-    names = refused.attempt(_features, tables, label, drop, choices)
+    if not _enough(sheets, refused):
+        return Examined(replace(report, refused=tuple(refused)), wanted)
+    names = refused.attempt(_features, tables, label, wanted)
     if names is None or label is None:
-        return Examined(replace(report, refused=tuple(refused)))
-    if fixed is not None and not images:
+        return Examined(replace(report, refused=tuple(refused)), wanted)
+    fixed = wanted.fixed
+    if fixed is not None and sheets.arrays is None:
         refused.attempt(fixed.check, names)
     if refused:
-        return Examined(replace(report, refused=tuple(refused)))
+        return Examined(replace(report, refused=tuple(refused)), wanted)
     habits = [habit_of(table, [*names, label]) for table in tables]
-    classes = () if fixed is None else fixed.classes
     labels = refused.attempt(
         labelled,
         label,
         tables,
         clients,
-        task=task,
-        exact=exact,
-        choices=choices,
+        task=wanted.task,
+        exact=wanted.exact,
+        choices=wanted.choices,
         habits=habits,
-        fixed=classes,
+        fixed=() if fixed is None else fixed.classes,
     )
-    if arrays:
+    if wanted.text is not None:
+        columns = [Column(_of_text(tables, clients, wanted), [])]
+    elif sheets.plain:
         columns = [
             Column(ColumnReport(name, "number", 1), [np.asarray(t.columns[name]) for t in tables])
             for name in names
         ]
     else:
-        decided_before = {name: None if fixed is None else fixed.column(name) for name in names}
+        before = {name: None if fixed is None else fixed.column(name) for name in names}
         made = [
-            refused.attempt(decided, name, tables, clients, choices, habits, decided_before[name])
+            refused.attempt(decided, name, tables, clients, wanted.choices, habits, before[name])
             for name in names
         ]
         columns = [column for column in made if column is not None]
-    report = _completed(report, tables, clients, columns, labels, images)
+    report = _completed(report, sheets, columns, labels)
     return Examined(
         replace(report, refused=tuple(refused)),
-        files.clients,
-        files.tests,
+        wanted,
+        tables[:clients],
+        tables[clients:],
         labels or Labels([]),
         columns,
-        np.concatenate(images) if images else None,
+        sheets.arrays,
     )
 
 
-def _arrays(paths: Sequence[Path], label: str, images: list[NDArray[Any]], refused: _Refused) -> list[Table]:
-    """NPZ files as tables, a column for each feature; arrays of more dimensions are kept as they are."""
-    read = [(path, refused.attempt(read_npz, path, label)) for path in paths]
-    tables = []
-    shape: tuple[int, ...] | None = None
-    for path, found in read:
-        if found is None:
-            continue
-        x, y = found
-        shape = x.shape[1:] if shape is None else shape
-        if x.shape[1:] != shape:
-            refused.append(
-                f"All files must have features of one shape. {paths[0].name} has {shape}, "
-                f"{path.name} has {x.shape[1:]}."
-            )
-            continue
-        numbers = x.astype(np.float64)
-        fine = np.abs(numbers) <= np.finfo(np.float32).max
-        rows = np.flatnonzero(~fine.all(axis=tuple(range(1, x.ndim))))
-        if rows.size:
-            refused.append(
-                f"{path}, row {rows[0] + 1}: 'x' holds NaN, infinite numbers or some beyond float32."
-            )
-            continue
-        columns: dict[str, Any] = {label: y}
-        if x.ndim > 2:
-            images.append(numbers)
-        else:
-            columns |= {f"x{i}": values for i, values in enumerate(numbers.T)}
-        tables.append(Table(path, columns, range(1, len(x) + 1), unit="row"))
-    return tables
-
-
-def _party(table: Table, files: Folder, choices: Choices) -> PartyReport:
+def _party(table: Table, wanted: Wanted, is_test: bool) -> PartyReport:
     absent = sum(
-        int(is_nothing(texts(cells), choices.missing).sum())
+        int(is_nothing(texts(cells), wanted.choices.missing).sum())
         if isinstance(cells, list)
         else int(np.isnan(cells).sum())
         for cells in table.columns.values()
     )
     findings = [f"{plural(table.blank, 'blank line')} passed over"] if table.blank else []
     findings += [] if len(table) else ["no rows"]
-    is_test = table.path in files.tests
     return PartyReport(
-        stem(table.path), table.path.name, len(table), table.blank, absent, is_test, findings=tuple(findings)
+        table.name, table.file, len(table), table.blank, absent, is_test, findings=tuple(findings)
     )
 
 
-def _ignored(files: Folder) -> tuple[str, ...]:
-    if not files.ignored:
-        return ()
-    names = ", ".join(ascii(name)[1:-1] for name in files.ignored[:5])
-    more = f" and {len(files.ignored) - 5} more" if len(files.ignored) > 5 else ""
-    return (f"left aside, being no tables: {names}{more}",)
-
-
-def _enough(tables: Sequence[Table], clients: int, folder: Path, refused: _Refused, needs_test: bool) -> bool:
+def _enough(sheets: Sheets, refused: Refused) -> bool:
     """Whether there are rows to look at on both sides; a file that could not be read explains why not."""
-    trains, tests = (any(map(len, side)) for side in (tables[:clients], tables[clients:]))
-    tests = tests or not needs_test
+    sides = (sheets.tables[: sheets.clients], sheets.tables[sheets.clients :])
+    trains, tests = (any(map(len, side)) for side in sides)
+    tests = tests or not sheets.needs_test
     if not refused and not trains:
-        refused.append(f"No client file in {folder} has any rows. At least one must have some.")
+        refused.append(f"No client in {sheets.where} has any rows. At least one must have some.")
     elif not refused and not tests:
         refused.append("The test set is empty. Without test rows no coalition can be measured.")
     return trains and tests
 
 
-def _features(tables: Sequence[Table], label: str | None, drop: Sequence[str], choices: Choices) -> list[str]:
+def _of_text(tables: Sequence[Table], clients: int, wanted: Wanted) -> ColumnReport:
+    """A column of text, word by word."""
+    name = str(wanted.text)
+    empty = sum(not cell.strip() for table in tables[:clients] for cell in texts(table.columns[name]))
+    done = [
+        f"the first {plural(wanted.length, 'word')} of each row, the {wanted.words:,} most frequent with numbers of their own"
+    ]
+    done += [f"{plural(empty, 'row')} without text"] if empty else []
+    return ColumnReport(name, "text", wanted.length, tuple(done))
+
+
+def _features(tables: Sequence[Table], label: str | None, wanted: Wanted) -> list[str]:
     """The columns to train on, if all files have them."""
     first = tables[0]
     names = list(first.columns)
@@ -218,18 +158,28 @@ def _features(tables: Sequence[Table], label: str | None, drop: Sequence[str], c
         if missing or extra:
             hint = did_you_mean(missing[0], extra) if missing and extra else ""
             raise ScenarioError(
-                f"All files must have the same columns. {table.path.name} differs from {first.path.name}: "
+                f"All files must have the same columns. {table.file} differs from {first.file}: "
                 f"missing {missing}, not expected {extra}. {hint}"
             )
     if label is None:
         raise ScenarioError(f"Which column is to be predicted? Name it: label=…. There are {names}.")
-    for name in (label, *drop, *choices.keep):
+    drop, keep, text = wanted.drop, wanted.choices.keep, wanted.text
+    for name in (label, *drop, *keep, *([text] if text else [])):
         if name not in names:
             raise unknown("column", name, names)
-    both = sorted(choices.keep & set(drop))
-    if both or label in drop:
-        raise ScenarioError(f"Column {(both or [label])[0]!r} is to be dropped and to be used. Choose one.")
+    both = sorted(keep & set(drop))
+    if both or label in drop or text in drop:
+        raise ScenarioError(
+            f"Column {[*both, text if text in drop else label][0]!r} is to be dropped and to be used. Choose one."
+        )
     features = [name for name in names if name != label and name not in drop]
+    others = [name for name in features if name != text]
+    if text is not None and (others or text == label):
+        raise ScenarioError(
+            f"Text is trained on by itself. Leave the other columns out: drop={','.join(others)}."
+            if others
+            else f"The column {label!r} cannot be both the label and the text."
+        )
     if not features and len(names) > 1:
         raise ScenarioError(f"Besides the label {label!r} at least one column is needed.")
     return features
@@ -247,16 +197,14 @@ def _summed_up(y: NDArray[Any], names: Sequence[str]) -> str:
 
 
 def _completed(
-    report: DataReport,
-    tables: Sequence[Table],
-    clients: int,
-    columns: Sequence[Column],
-    labels: Labels | None,
-    images: Sequence[NDArray[Any]],
+    report: DataReport, sheets: Sheets, columns: Sequence[Column], labels: Labels | None
 ) -> DataReport:
     """The report with columns, labels and what is suspicious about each file."""
-    odd = row_findings(tables, clients)
-    numeric = [(column.report.name, column.values) for column in columns if not column.levels]
+    tables, clients = sheets.tables, sheets.clients
+    odd = row_findings(tables, clients, sheets.arrays)
+    numeric = [
+        (column.report.name, column.values) for column in columns if column.values and not column.levels
+    ]
     if labels is not None and not labels.names:
         numeric.append((report.label, labels.y))
     for name, values in numeric:
@@ -270,8 +218,8 @@ def _completed(
         for party, mine, of in zip(report.parties, odd, said, strict=True)
     ]
     described = tuple(column.report for column in columns)
-    if images:
-        shape = images[0].shape[1:]
+    if sheets.arrays is not None:
+        shape = sheets.arrays.shape[1:]
         described = (ColumnReport("x", "array", int(np.prod(shape)), (f"shape {shape}, taken as it is",)),)
     return replace(
         report,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._text import percent, plural, shortened
 from fedvalue.scenarios._scale import Scale, common_scale, own_scale
-from fedvalue.scenarios._tables import Table, stem, texts
+from fedvalue.scenarios._tables import Table, texts
 
 __all__ = ["far_findings", "row_findings"]
 
@@ -94,10 +95,17 @@ def _wild_cells(
     return [f"{name} is {shortened(cell, 20)} in {where}{more}, more than a hundred spreads off"]
 
 
-def row_findings(tables: Sequence[Table], clients: int) -> list[list[str]]:
-    """Per file, rows that another client or the test set has, too."""
-    rows = [_rows_of(table) for table in tables]
-    share = 0.1 if len(tables[0].columns) > 4 else 0.5  # rows of few cells meet by chance
+def row_findings(
+    tables: Sequence[Table], clients: int, arrays: NDArray[Any] | None = None
+) -> list[list[str]]:
+    """Per file, rows that another client or the test set has, too; `arrays` are their features, if not in columns."""
+    if arrays is None:
+        rows = [_rows_of(table) for table in tables]
+    else:
+        ends = np.cumsum([len(table) for table in tables])[:-1]
+        rows = [[hash(row.tobytes()) for row in part] for part in np.split(arrays, ends)]
+    few = arrays is None and len(tables[0].columns) <= 4
+    share = 0.5 if few else 0.1  # rows of few cells meet by chance
     found: list[list[str]] = [[] for _ in tables]
     for i, mine in enumerate(rows):
         # Rows of a few categories repeat by nature; where hardly any does, a copy is a copy.
@@ -109,7 +117,7 @@ def row_findings(tables: Sequence[Table], clients: int) -> list[list[str]]:
             known = set(rows[k])
             same = sum(row in known for row in mine)
             if same >= max(5, share * len(mine)):
-                found[i].append(f"{plural(same, 'row')} of {len(mine)} also in {stem(tables[k].path)}")
+                found[i].append(f"{plural(same, 'row')} of {len(mine)} also in {tables[k].name}")
     return found
 
 

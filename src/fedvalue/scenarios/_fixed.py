@@ -20,12 +20,15 @@ from fedvalue.scenarios._scale import Scale
 __all__ = ["FixedColumn", "Preprocessing", "preprocessing_of"]
 
 _FORMAT = "fedvalue.preprocessing/1"
-_KINDS = ("number", "date", "yes/no", "category")
+_KINDS = ("number", "date", "yes/no", "category", "text")
 
 
 @dataclass(frozen=True)
 class FixedColumn:
-    """One column: its categories, or the scale of its numbers, what a missing one is set to, and whether it is marked."""
+    """One column: its categories, or the scale of its numbers, what a missing one is set to, and whether it is marked.
+
+    Of a text the `levels` are the words with numbers of their own, and `length` words of each row are used.
+    """
 
     name: str
     kind: str
@@ -34,6 +37,7 @@ class FixedColumn:
     centre: float = 0.0
     spread: float = 1.0
     usual: float = 0.0
+    length: int = 0
 
     @property
     def scale(self) -> Scale:

@@ -5,6 +5,8 @@
                                    (tested by client: none of these, or test-NAME.csv for clients)
     anything-else.csv              a client
 
+Where there are no such files, but folders of images, these are the clients and the test set by the same names.
+
 A name that comes close to these rules without following them is refused: a client taken for test data, or test data
 taken for a client, changes every value and shows nowhere.
 """
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedvalue.errors import ScenarioError
+from fedvalue.scenarios._images import has_images
 from fedvalue.scenarios._tables import SUFFIXES, kind, stem
 
 __all__ = ["Folder", "listed"]
@@ -35,12 +38,13 @@ _TABLES = re.compile(
 
 @dataclass(frozen=True)
 class Folder:
-    """Client files and test files in the order of their names (2 before 10), and names of files left aside."""
+    """Client files and test files in the order of their names (2 before 10), and names of what is left aside."""
 
     path: Path
     clients: list[Path]
     tests: list[Path]
     ignored: list[str]
+    of_images: bool = False  # folders of images instead of files
 
 
 def listed(path: Path, by_client: bool = False) -> Folder:
@@ -52,6 +56,9 @@ def listed(path: Path, by_client: bool = False) -> Folder:
     except OSError as error:
         raise ScenarioError(f"The folder {path} cannot be read: {error.strerror}.") from error
     found = [entry for entry in entries if _is_data(entry)]
+    of_images = not found and any(has_images(entry) for entry in entries)
+    if of_images:
+        found = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     ignored = [entry.name for entry in entries if entry not in found]
     found.sort(key=_in_order)
     _refuse_twins(path, found)
@@ -78,7 +85,7 @@ def listed(path: Path, by_client: bool = False) -> Folder:
             f"{path} has no test set. Put one beside the clients, test.csv for example, or test on rows of the clients' own: "
             "fedvalue run --test by-client, fedvalue data check --option test=by-client, or test='by-client' in Python."
         )
-    return Folder(path, clients, tests or parts, ignored)
+    return Folder(path, clients, tests or parts, ignored, of_images)
 
 
 def _refuse_other_tests(clients: list[Path], tests: list[Path], parts: list[Path]) -> None:

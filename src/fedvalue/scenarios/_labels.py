@@ -15,7 +15,7 @@ from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._checks import unknown
 from fedvalue.scenarios._readings import NO, YES, as_dates, is_nothing
-from fedvalue.scenarios._tables import Table, stem, texts
+from fedvalue.scenarios._tables import Table, texts
 from fedvalue.scenarios._ways import Choices, read_numbers
 
 __all__ = ["Labels", "labelled"]
@@ -46,7 +46,7 @@ class _Case:
     fixed: tuple[str, ...] = ()
 
     def who(self, places: Sequence[int]) -> str:
-        return listed([stem(self.tables[i].path) for i in places], _NAMED)
+        return listed([self.tables[i].name for i in places], _NAMED)
 
     def spelled(self, place: int) -> str:
         return listed([repr(shortened(word, 20)) for word in sorted(set(self.words[place]))], _NAMED)
@@ -288,7 +288,7 @@ def _seen_once(case: _Case, words: list[list[str]], rows_of: Counter[str]) -> li
         alone = sorted(mine - others)
         if mine and others and len(alone) == len(mine):
             raise ScenarioError(
-                f"{case.tables[i].path}: none of its labels ({case.spelled(i)}) occurs at another client or in the test "
+                f"{case.tables[i].where}: none of its labels ({case.spelled(i)}) occurs at another client or in the test "
                 f"set, which have {', '.join(sorted(others)[:6])}. Spell them alike, or leave this client out."
             )
         findings += [

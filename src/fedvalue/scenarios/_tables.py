@@ -39,13 +39,29 @@ class Table:
 
     path: Path
     columns: dict[str, Cells]
-    lines: Sequence[int]
+    lines: Sequence[Any]
     blank: int = 0
     unit: str = "line"  # what `lines` number
+    called: str = ""  # a name other than that of the file
     _read: dict[str, Readings] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    @property
+    def name(self) -> str:
+        """Whose rows these are."""
+        return self.called or stem(self.path)
+
+    @property
+    def file(self) -> str:
+        """What the table itself is called, for a message."""
+        return self.called or self.path.name
+
+    @property
+    def where(self) -> str:
+        """Where it is, for a message."""
+        return self.called or str(self.path)
 
     def numbers(self, name: str) -> Readings:
         """A column read as numbers, in both ways; numbers of the file itself have one meaning."""
@@ -56,7 +72,7 @@ class Table:
 
     def at(self, row: int) -> str:
         """Where a row is, for a message."""
-        return f"{self.path}, {self.unit} {self.lines[row]}"
+        return f"{self.where}, {self.unit} {self.lines[row]}"
 
 
 def kind(path: Path) -> str:

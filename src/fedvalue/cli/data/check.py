@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue._checks import did_you_mean
 from fedvalue._text import count, one_line, plural
 from fedvalue.cli._console import complain, print_json, say
 from fedvalue.cli._options import JsonFlag
 from fedvalue.cli._pairs import scenario_options
 from fedvalue.cli._tables import new_table, print_table
-from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
     from fedvalue.scenarios import DataReport
@@ -45,12 +42,6 @@ def check(
     from fedvalue.scenarios import check_folder
 
     options = scenario_options(option or (), ("folder", "label"))
-    known = [name for name in signature(check_folder).parameters if name not in ("folder", "label")]
-    for name in options:
-        if name not in known:
-            raise InputError(
-                f"Unknown option {name!r}. {did_you_mean(name, known)}Options: {', '.join(known)}."
-            )
     report = check_folder(folder, label=label, **options)
     if json:
         print_json(report.to_dict())
