@@ -95,6 +95,8 @@ def prepare(job: Job) -> Prepared:
             **_scenario_options(job),
         )
         usual = SCENARIOS[source].model
+    if scenario.vocabulary:
+        usual = "text-mean"
     model = usual if job.model is None else job.model
     learner = make_learner(model, **job.model_options)
     training = usual_training(scenario, learner, **rules, seed=job.seed)

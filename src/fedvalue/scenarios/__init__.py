@@ -9,7 +9,7 @@ from typing import Any
 from fedvalue._checks import as_path, checked_call
 from fedvalue.scenarios import adult, digits, femnist, files, mnist, sent140, synthetic
 from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION, Dataset, Scenario
-from fedvalue.scenarios._build import Ask, ScenarioEntry, assemble
+from fedvalue.scenarios._build import FEW_ROWS, Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown, whole
 from fedvalue.scenarios._features import (
     Features,
@@ -70,13 +70,9 @@ __all__ = [
 _ALL = tuple(PARTITIONS)
 _CHANGES = ("label-noise", "feature-noise", "label-flip", "free-riders")
 
-# A few hundred samples per client are too few steps for the usual batches of 64 at a rate of 0.001: ten
-# digits clients would reach an accuracy of 0.65, not 0.95.
-_SMALL = {"batch": 32, "rate": 0.01}
-
 _SCENARIOS = (
     ScenarioEntry(
-        "digits", digits.build, "scikit-learn's 1,797 handwritten digits (8 × 8)", _ALL, training=_SMALL,
+        "digits", digits.build, "scikit-learn's 1,797 handwritten digits (8 × 8)", _ALL, training=FEW_ROWS,
     ),
     ScenarioEntry(
         "mnist", mnist.build, "70,000 handwritten digits (28 × 28)", _ALL,
@@ -100,8 +96,8 @@ _SCENARIOS = (
         tuple(name for name in _ALL if "classes" not in PARTITIONS[name].needs), model="least-squares",
     ),
     ScenarioEntry(
-        "files", files.build, "your folder: a CSV, Parquet or NPZ file per client", ("file", *_CHANGES),
-        partition="file", natural="file", clients=None, training=_SMALL,
+        "files", files.build, "your folder: a CSV, Parquet or NPZ file, or a folder of images, per client", ("file", *_CHANGES),
+        partition="file", natural="file", clients=None, training=FEW_ROWS,
     ),
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from fedvalue._checks import as_array, checked_init, expect
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._features import Features, as_features, leaves, mapped, shape_of
 from fedvalue.scenarios._numbers import class_numbers, finite, float32, labels_in, whole_numbers
+from fedvalue.scenarios._from_data import FromData
 from fedvalue.scenarios._report import DataReport
 from fedvalue.scenarios._scale import Scale, common_scale
 from fedvalue.scenarios._shown import scenario_lines
@@ -69,7 +70,7 @@ class Dataset:
 
 @checked_init
 @dataclass(frozen=True, eq=False)
-class Scenario:
+class Scenario(FromData):
     """Clients with their data, and the test set on which coalitions are measured.
 
     Features are float32 of any shape (images: rows, 1, height, width), or int64 token ids in

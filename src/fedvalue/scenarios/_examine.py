@@ -62,6 +62,7 @@ def understood(sheets: Sheets, wanted: Wanted, refused: Refused) -> Examined:
         label or "",
         parties=tuple(_party(table, wanted, place >= clients) for place, table in enumerate(tables)),
         done=sheets.done,
+        is_folder=sheets.is_folder,
     )
     if not _enough(sheets, refused):
         return Examined(replace(report, refused=tuple(refused)), wanted)

@@ -21,7 +21,7 @@ from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._images import has_images
 from fedvalue.scenarios._tables import SUFFIXES, kind, stem
 
-__all__ = ["Folder", "listed"]
+__all__ = ["Folder", "in_order", "listed"]
 
 _PART = re.compile(r"test-.+")
 _NEARLY_TEST = re.compile(
@@ -60,7 +60,7 @@ def listed(path: Path, by_client: bool = False) -> Folder:
     if of_images:
         found = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     ignored = [entry.name for entry in entries if entry not in found]
-    found.sort(key=_in_order)
+    found.sort(key=lambda entry: in_order(stem(entry)))
     _refuse_twins(path, found)
     tests = [entry for entry in found if stem(entry).lower() == "test"]
     parts = [entry for entry in found if _PART.fullmatch(stem(entry).lower())]
@@ -142,8 +142,9 @@ def _refuse_near_misses(client: Path) -> None:
         )
 
 
-def _in_order(entry: Path) -> list[tuple[int, int, str]]:
-    pieces = re.split(r"(\d+)", stem(entry).lower())
+def in_order(name: str) -> list[tuple[int, int, str]]:
+    """What names are sorted by: 2 before 10, capital letters making no difference."""
+    pieces = re.split(r"(\d+)", name.lower())
     return [
         (1, int(piece), "") if piece.isdecimal() and piece.isascii() else (0, 0, piece) for piece in pieces
     ]

@@ -55,6 +55,7 @@ class DataReport:
     done: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    is_folder: bool = True  # else data in memory
 
     @property
     def features(self) -> int:
@@ -72,7 +73,8 @@ class DataReport:
         made = ", ".join(plural(number, _WORDS.get(kind, kind)) for kind, number in kinds.items())
         lines = [f"{plural(self.features, 'feature')} from {made}; {self.predicts}."]
         done = [f"{column.name}: {what}" for column in self.columns for what in column.done]
-        return [*lines, *_some([*self.done, *done], ""), *_some(self.suspicious, "Suspicious: ")]
+        rest = "fedvalue data check shows all" if self.is_folder else "scenario.report has all"
+        return [*lines, *_some([*self.done, *done], "", rest), *_some(self.suspicious, "Suspicious: ", rest)]
 
     @property
     def predicts(self) -> str:
@@ -93,11 +95,12 @@ _WORDS = {
     "date": "date column",
     "yes/no": "yes/no column",
     "category": "category column",
+    "text": "text column",
 }
 
 
-def _some(said: list[str] | tuple[str, ...], before: str) -> list[str]:
+def _some(said: list[str] | tuple[str, ...], before: str, rest: str) -> list[str]:
     shown = [f"{before}{what}." for what in said[:_SHOWN]]
     if len(said) > _SHOWN:
-        shown.append(f"{before}{len(said) - _SHOWN} more: fedvalue data check shows all.")
+        shown.append(f"{before}{len(said) - _SHOWN} more: {rest}.")
     return shown

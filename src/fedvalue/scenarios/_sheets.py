@@ -50,6 +50,7 @@ class Sheets:
     plain: bool = False
     done: tuple[str, ...] = ()
     needs_test: bool = True
+    is_folder: bool = True
 
 
 def sheets_of(
