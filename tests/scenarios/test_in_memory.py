@@ -188,7 +188,9 @@ class TestDatasets:
         data = datasets.Dataset.from_dict(rows)
         made = fv.Scenario.from_datasets([data, data], test=data)
         assert made.clients[0].x[0].tolist() == [40.0, 0.5]
-        tokens = datasets.Dataset.from_dict({"input_ids": [[1, 2]] * 4, "mask": [[1, 1]] * 4, "labels": [0, 1] * 2})
+        tokens = datasets.Dataset.from_dict(
+            {"input_ids": [[1, 2]] * 4, "mask": [[1, 1]] * 4, "labels": [0, 1] * 2}
+        )
         assert sorted(fv.Scenario.from_datasets([tokens], test=tokens).test.x) == ["input_ids", "mask"]
         table = datasets.Dataset.from_dict({"text": ["good day", "a bad day"] * 5, "label": [1, 0] * 5})
         read = fv.Scenario.from_frames({"u": table, "v": table}, label="label", test=table, text="text")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fedvalue._checks import as_array, checked_init, expect
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._features import Features, as_features, leaves, mapped, shape_of
-from fedvalue.scenarios._numbers import class_numbers, finite, float32, labels_in, whole_numbers
 from fedvalue.scenarios._from_data import FromData
+from fedvalue.scenarios._numbers import class_numbers, finite, float32, labels_in, whole_numbers
 from fedvalue.scenarios._report import DataReport
 from fedvalue.scenarios._scale import Scale, common_scale
 from fedvalue.scenarios._shown import scenario_lines

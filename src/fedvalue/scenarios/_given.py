@@ -186,7 +186,10 @@ def _labels(
 
 
 def _several_a_row(
-    rows: Mapping[str, tuple[Any, NDArray[Any]]], who: str, task: str | None, classes: int | Sequence[str] | None
+    rows: Mapping[str, tuple[Any, NDArray[Any]]],
+    who: str,
+    task: str | None,
+    classes: int | Sequence[str] | None,
 ) -> Labels:
     """A label for every token or pixel, or an image for an image: nothing about them is decided here."""
     if classes is None and task != REGRESSION:
@@ -194,7 +197,9 @@ def _several_a_row(
             f"Labels of {who} have the shape {rows[who][1].shape}: several a row. Say how many classes there are "
             "(classes=…), or task='regression'."
         )
-    names = () if classes is None else tuple(map(str, range(classes) if isinstance(classes, int) else classes))
+    names = (
+        () if classes is None else tuple(map(str, range(classes) if isinstance(classes, int) else classes))
+    )
     return Labels([y for _, y in rows.values()], names)
 
 
