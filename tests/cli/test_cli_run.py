@@ -177,6 +177,28 @@ def test_options_of_method_scenario_and_training() -> None:
     assert "Cost: 4 of 8 coalitions" in text
 
 
+def test_rules_of_steps_are_said_and_recorded() -> None:
+    Path("fedvalue.toml").write_text(
+        '[run]\noptimizer = "rmsprop"\noptimizer-options = "alpha=0.9"\nschedule = "step"\ndecay = 0.5\ndecay-every = 1\n'
+    )
+    text = output(
+        *SMALL, "--weight-decay", "0.01", "--warmup", "1", "--clip", "2", "--accumulate", "2", "--class-weights", "balanced",
+        "--precision", "bf16", "--method", "loo", "--device", "cpu", "--out", "out",
+    )  # fmt: skip
+    said = (
+        "rmsprop, rate 0.01, weight decay 0.01, optimizer options alpha=0.9, schedule step, warmup 1, decay 0.5, "
+        "decay every 1, clip 2.0, accumulate 2, class weights balanced, precision bf16"
+    )
+    assert said in text
+    assert "Note: bf16 saves no time on a CPU" in text
+    rules = json.loads(Path("out/run.json").read_text())["training"]
+    assert rules["optimizer_options"] == "alpha=0.9"
+    assert rules["class_weights"] == "balanced"
+    assert "one after the other" in output(
+        "--no-config", *SMALL, "--method", "loo", "--optimizer", "adafactor"
+    )
+
+
 def test_defaults_follow_the_scenario() -> None:
     text = output("--scenario", "synthetic", "--clients", "4", "--exact")
     assert "least-squares, solved in closed form" in text
@@ -423,7 +445,9 @@ def test_a_model_of_ones_own_in_the_current_folder(monkeypatch: pytest.MonkeyPat
         (["--scenario", "files"], "Which folder?"),
         (["--memory", "much"], "Memory is written as 4GB"),
         (["--rounds", "0"], "rounds must be a whole number of at least 1"),
-        (["--optimizer", "sdg"], "optimizer must be one of"),
+        (["--optimizer", "sdg"], "Unknown optimizer 'sdg'. Did you mean 'sgd'"),
+        (["--optimizer-options", "alpha=0.9"], "The optimizer adam cannot be used so"),
+        (["--model", "xgboost", "--clip", "1"], "clip do not apply to"),
         (["--algorithm", "fedprox", "--mu", "-1"], "mu at least 0"),
         (["--mu", "1"], "mu belongs to fedprox"),
         (["--device", "tpu"], "auto, cpu, cuda or mps"),

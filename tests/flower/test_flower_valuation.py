@@ -62,6 +62,18 @@ class TestEvaluationAtTheNodes:
         assert values.details["message_rounds"] == QUICK.rounds + 3  # query, empty coalition, all others
         assert values.errors["test"] is not None  # by blocks of rows; what single rows say stays at the nodes
 
+    def test_nodes_train_by_the_rules_of_the_server(self, tmp_path: Path) -> None:
+        scenario = digits(SIZES)
+        further = {
+            "optimizer": "rmsprop", "optimizer_options": "alpha=0.9", "schedule": "cosine", "clip": 0.5,
+            "class_weights": "balanced",
+        }  # fmt: skip
+        said = {name.replace("_", "-"): rule for name, rule in further.items()}
+        task = Task("classification", 10, scenario.test)
+        values = value_federation(FakeGrid(parties(scenario)), self.settings(tmp_path, **said), task)
+        game = FederatedGame(scenario, "mlp", replace(QUICK, **further))
+        assert values.mean == pytest.approx(fv.value(game, "exact").mean, abs=1e-6)
+
     def test_who_benefits_is_what_it_is_in_one_process(self, tmp_path: Path) -> None:
         scenario = digits(SIZES)
         grid = FakeGrid(parties(scenario, held_out_parts(scenario, (10, 40, 70))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -113,7 +113,7 @@ class Stacks:
                 "alone": alone,
                 "data": scenario.clients[client].fingerprint,
                 "learner": learner_digest(self.learner),
-                "training": json.dumps(asdict(self.training)),
+                "training": json.dumps(self.training.plain()),
                 "task": scenario.task,
                 "classes": scenario.classes,
                 "vocabulary": scenario.vocabulary,

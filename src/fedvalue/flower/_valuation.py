@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from logging import INFO, WARNING
@@ -132,7 +132,7 @@ class Valuation:
                 "fingerprint": game.scenario.fingerprint,
             },
             "learner": dict(game.learner.identity()),
-            "training": asdict(game.training),
+            "training": game.training.plain(),
             "game": {
                 "seeds": game.seeds,
                 "idle": list(game.idle),

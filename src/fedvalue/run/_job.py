@@ -56,7 +56,7 @@ class Job:
     Scenario of your own; by default "files" where a folder is given, otherwise "digits". `test="by-client"` tests on rows
     of the clients' own, and values say what the data of each does for the others (`Values.benefits`). `model` is a name,
     package.module:factory, a function that makes an `nn.Module`, or a learner; `model_options` are those of a named one.
-    `rounds` to `mu` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
+    `rounds` to `precision` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
     `seeds` is how many seeds its trainings are spread over (None: as many as suit the budget; 1: the values of that seed);
     with `replicates` every coalition is trained so often instead, as the published methods have it. `min_coalition=2`
     trains nobody alone, and `own_seeds` every coalition with a seed of its own (docs/privacy.md).
@@ -95,6 +95,16 @@ class Job:
     mu: float | None = None
     weights: str | None = None
     max_share: float | None = None
+    weight_decay: float | None = None
+    optimizer_options: str | Mapping[str, Any] | None = None
+    schedule: str | None = None
+    warmup: int | None = None
+    decay: float | None = None
+    decay_every: int | None = None
+    clip: float | None = None
+    accumulate: int | None = None
+    class_weights: str | Mapping[int, float] | None = None
+    precision: str | None = None
     metric: MetricLike | None = None
     retrain: bool = False
     replicates: int = 1

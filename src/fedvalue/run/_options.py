@@ -37,6 +37,16 @@ class JobOptions(TypedDict, total=False):
     mu: float | None
     weights: str | None
     max_share: float | None
+    weight_decay: float | None
+    optimizer_options: str | Mapping[str, Any] | None
+    schedule: str | None
+    warmup: int | None
+    decay: float | None
+    decay_every: int | None
+    clip: float | None
+    accumulate: int | None
+    class_weights: str | Mapping[int, float] | None
+    precision: str | None
     metric: MetricLike | None
     retrain: bool
     empty: EmptyLike

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from platform import python_version
@@ -17,7 +17,7 @@ from fedvalue.run._memory import parse_memory
 from fedvalue.run._requests import refuse_two_ways
 from fedvalue.scenarios import SCENARIOS, Scenario, by_client, is_by_client, load_scenario, where
 from fedvalue.trainers import Located, choose_device
-from fedvalue.training import Ruled, usual_training
+from fedvalue.training import Ruled, Training, usual_training
 
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
@@ -25,18 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Prepared", "plain", "prepare", "record_of"]
 
 _FORMAT = "fedvalue.run/1"
-RULES = (
-    "rounds",
-    "epochs",
-    "batch",
-    "rate",
-    "optimizer",
-    "momentum",
-    "algorithm",
-    "mu",
-    "weights",
-    "max_share",
-)
+RULES = tuple(rule.name for rule in fields(Training) if rule.name != "seed")
 _BACKENDS = ("local", "ray")
 _OF_RAY = ("address", "workers", "cpus_per_task", "gpus_per_task")
 _OF_BOTH = ("checkpoint",)
@@ -196,7 +185,7 @@ def _chosen(job: Job) -> str | Scenario:
 
 def _applied(game: FederatedGame) -> dict[str, Any]:
     """The rules of training, without those that the model does not know."""
-    rules, learner = asdict(game.training), game.learner
+    rules, learner = game.training.plain(), game.learner
     return {n: r for n, r in rules.items() if not isinstance(learner, Ruled) or n in (*learner.rules, "seed")}
 
 

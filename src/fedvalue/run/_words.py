@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fedvalue._text import count, duration, plural
 from fedvalue.estimators import guarantee_lines, rest_on
 from fedvalue.run._prepare import Prepared
 from fedvalue.scenarios import Scenario
-from fedvalue.training import Learner, Pooling, Ruled, Training, Work
+from fedvalue.training import APART, Learner, Pooling, Ruled, Training, Work
 from fedvalue.values import Values
 
 __all__ = ["heading", "result_lines"]
@@ -28,6 +28,7 @@ def heading(prepared: Prepared) -> list[str]:
         f"{prepared.model}, {_rules(prepared.model, game.learner, game.training)}, seed {game.training.seed}{repeats}, on "
         f"{prepared.where}.",
         *(f"Note: {warning}" for warning in scenario.details.get("warnings", ())),
+        *(f"Note: {note}" for note in _notes(game.training, prepared.device)),
     ]
 
 
@@ -44,13 +45,27 @@ def _rules(model: str, learner: Learner, rules: Training) -> str:
     weights = "" if rules.weights == "rows" else f", {rules.weights} weights"
     weights += f" (at most {rules.max_share:.0%} of all)" if rules.max_share else ""
     if rules.algorithm == "fedsgd":
-        return f"fedsgd with {rounds}, rate {rules.rate:g}{weights}"
+        return f"fedsgd with {rounds}, rate {rules.rate:g}{_further(rules)}{weights}"
     extra = f", momentum {rules.momentum:g}" if rules.momentum else ""
     extra += f", mu {rules.mu:g}" if rules.mu else ""
+    extra += _further(rules)
     return (
         f"{rules.algorithm} with {rounds} × {rules.epochs} epochs, batch {rules.batch}, {rules.optimizer}, "
         f"rate {rules.rate:g}{extra}{weights}"
     )
+
+
+def _further(rules: Training) -> str:
+    """Rules of steps that are not as usual, by their names."""
+    return "".join(f", {name.replace('_', ' ')} {rule}" for name, rule in rules.further.items())
+
+
+def _notes(rules: Training, device: str) -> Iterator[str]:
+    """What the rules cost, where somebody may not expect it."""
+    if rules.precision == "bf16" and device == "cpu":
+        yield "bf16 saves no time on a CPU; it is meant for CUDA."
+    if rules.algorithm != "fedsgd" and rules.optimizer in APART:
+        yield f"{rules.optimizer} trains models one after the other, because {APART[rules.optimizer]}."
 
 
 def result_lines(

@@ -30,6 +30,7 @@ from fedvalue.training._measure import (
     not_measured,
     outcomes_of,
 )
+from fedvalue.training._optimizers import APART, OPTIMIZERS
 from fedvalue.training._rules import Training
 from fedvalue.training._seeds import Seeds, canonical_trials, reseeds, side_by_side
 from fedvalue.training._session import (
@@ -54,6 +55,8 @@ from fedvalue.training._usual import usual_training
 from fedvalue.training._waves import Pace, waves
 
 __all__ = [
+    "APART",
+    "OPTIMIZERS",
     "UNTRAINED_MODELS",
     "AveragingSession",
     "Begun",

@@ -18,17 +18,25 @@ from fedvalue.learners.torch._linear import LINE
 
 __all__ = ["FusedAdam"]
 
-# A private operation of torch: a release without it gets torch.optim, with the same results to rounding.
+# Private operations of torch: a release without them gets torch.optim, with the same results to rounding.
 _FUSED = getattr(torch, "_fused_adam_", None)
+_FUSED_DECOUPLED = getattr(torch, "_fused_adamw_", None)
 
 
 class FusedAdam:
-    """What torch.optim.Adam(fused=True) does with its default settings, except how it rounds the ends of tensors."""
+    """What torch.optim.Adam(fused=True), or AdamW where weight decay is `decoupled`, does with its default settings, except
+    how it rounds the ends of tensors."""
 
-    def __init__(self, parameters: Sequence[Tensor], rate: float) -> None:
+    def __init__(
+        self, parameters: Sequence[Tensor], rate: float, weight_decay: float = 0.0, decoupled: bool = False
+    ) -> None:
         self.parameters = parameters
-        self.torchs = torch.optim.Adam(parameters, lr=rate) if _FUSED is None and parameters else None
+        self.kernel = _FUSED_DECOUPLED if decoupled else _FUSED
+        kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+        missing = self.kernel is None and parameters
+        self.torchs = kind(parameters, lr=rate, weight_decay=weight_decay) if missing else None
         self.rate = rate
+        self.weight_decay = weight_decay
         self.states = [_State(p) for p in parameters]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -43,14 +51,14 @@ class FusedAdam:
             return
         pairs = zip(self.states, self.parameters, strict=True)
         used = [(state, p.grad) for state, p in pairs if p.grad is not None]
-        if not used or _FUSED is None:
+        if not used or self.kernel is None:
             return
         torch._foreach_add_([state.steps for state, _ in used], 1)
         parts = [part for state, gradient in used for part in state.parts(gradient)]
         parameters, gradients, means, squares, steps = (list(column) for column in zip(*parts, strict=True))
-        _FUSED(
+        self.kernel(
             parameters, gradients, means, squares, [], steps,
-            lr=self.rate, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
+            lr=self.rate, beta1=0.9, beta2=0.999, weight_decay=self.weight_decay, eps=1e-8, amsgrad=False, maximize=False,
         )  # fmt: skip
         for state, _ in used:
             state.put_end_back()

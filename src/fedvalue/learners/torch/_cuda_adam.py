@@ -20,7 +20,9 @@ _BLOCK = 2048
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _update(p, g, m, v, t, active, size, rate, beta1, beta2, eps, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _update(  # type: ignore[no-untyped-def]
+    p, g, m, v, t, active, size, rate, beta1, beta2, eps, decay, coupled: tl.constexpr, decoupled: tl.constexpr, block: tl.constexpr
+):  # fmt: skip
     row = tl.program_id(1)
     if tl.load(active + row) == 0:
         return
@@ -28,27 +30,37 @@ def _update(p, g, m, v, t, active, size, rate, beta1, beta2, eps, block: tl.cons
     there = place < size
     i = row.to(tl.int64) * size + place
     gradient = tl.load(g + i, mask=there)
+    before = tl.load(p + i, mask=there)
+    if coupled:
+        gradient += decay * before
+    if decoupled:
+        before *= 1 - rate * decay
     mean = beta1 * tl.load(m + i, mask=there) + (1 - beta1) * gradient
     square = beta2 * tl.load(v + i, mask=there) + (1 - beta2) * gradient * gradient
     steps = tl.load(t)
     bias1 = 1 - tl.exp(steps * tl.log(beta1))
     bias2 = 1 - tl.exp(steps * tl.log(beta2))
     change = rate / bias1 * mean / (tl.sqrt(square) / tl.sqrt(bias2) + eps)
-    tl.store(p + i, tl.load(p + i, mask=there) - change, mask=there)
+    tl.store(p + i, before - change, mask=there)
     tl.store(m + i, mean, mask=there)
     tl.store(v + i, square, mask=there)
 
 
 class StackAdam:
-    """What torch.optim.Adam does with its default settings, for stacks of dense float32 parameters on CUDA.
+    """What torch.optim.Adam, or AdamW where weight decay is `decoupled`, does with its default settings, for stacks of dense
+    float32 parameters on CUDA.
 
     Rows may rest: in a step that is not theirs they keep their parameters and moments. As only the last steps of a
     training may be, the number of steps is the same for all that are active.
     """
 
-    def __init__(self, parameters: Sequence[Tensor], rate: float) -> None:
+    def __init__(
+        self, parameters: Sequence[Tensor], rate: float, weight_decay: float = 0.0, decoupled: bool = False
+    ) -> None:
         self.parameters = parameters
         self.rate = rate
+        decays = weight_decay > 0
+        self.decay = weight_decay, decays and not decoupled, decays and decoupled
         self.moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
         self.steps = torch.zeros((), device=parameters[0].device)
         self.all = torch.ones(len(parameters[0]), dtype=torch.int8, device=parameters[0].device)
@@ -71,5 +83,5 @@ class StackAdam:
             # The kernel goes through memory in order, whatever the order of the dimensions.
             g = p.grad if p.grad.stride() == p.stride() else torch.empty_like(p).copy_(p.grad)
             rows, size = len(p), p[0].numel()
-            of_all = (self.steps, active, size, self.rate, 0.9, 0.999, 1e-8, _BLOCK)
+            of_all = (self.steps, active, size, self.rate, 0.9, 0.999, 1e-8, *self.decay, _BLOCK)
             _update[triton.cdiv(size, _BLOCK), rows](p, g, m, v, *of_all, num_warps=8)

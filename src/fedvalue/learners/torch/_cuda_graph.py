@@ -40,10 +40,10 @@ class StepRunner:
     def __init__(self) -> None:
         self._last: torch.cuda.CUDAGraph | None = None
 
-    def run(self, step: Callable[..., None], *inputs: Tensor) -> None:
-        """`step(index[:, s], weight[:, s], …)` for every s, in order."""
+    def run(self, step: Callable[..., None], *inputs: Tensor, record: bool = True) -> None:
+        """`step(index[:, s], weight[:, s], …)` for every s, in order; not recorded where steps are not all alike."""
         steps = inputs[0].shape[1]
-        if not inputs[0].is_cuda or steps <= _WARM_UP + 1:
+        if not (record and inputs[0].is_cuda) or steps <= _WARM_UP + 1:
             for s in range(steps):
                 step(*(tensor[:, s] for tensor in inputs))
             return

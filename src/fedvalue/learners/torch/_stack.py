@@ -31,6 +31,7 @@ from fedvalue.learners.torch._inputs import call, filled, taken, tensors
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._models import PooledConv2d
 from fedvalue.learners.torch._parts import Program, side_by_side
+from fedvalue.learners.torch._rules import check_rules, sample_weights
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.outcome import Outcome
@@ -81,6 +82,7 @@ class TorchSession:
         self.module, self.form = checked.module.to(device), checked.form
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
         self.regression = scenario.classes == 0
+        self.apart = check_rules(scenario, training, self.module)
         self.x = tensors(rows_joined([c.x for c in scenario.clients]), device)
         # Targets are trained on a common scale; what comes out is measured in their own unit.
         self.scale = scenario.scale
@@ -92,7 +94,9 @@ class TorchSession:
         self.test_x = tensors(scenario.test.x, device)
         self.test_y = torch.from_numpy(scenario.test.y).to(device)
         self.parts = {k: torch.from_numpy(v).to(device) for k, v in scenario.test_parts.items()}
-        self.together = self._is_faster_together(learner) if learner.together is None else learner.together
+        self.together = (
+            self._is_faster_together(learner) if learner.together is None or self.apart else learner.together
+        )
         # Modules of one's own that are trained one by one may draw random numbers, of which torch has one sequence.
         self.in_parts = device == "cpu" and (self.together or isinstance(learner.model, str))
         self.programs = program.copies(torch.get_num_threads() if self.in_parts else 1)
@@ -101,9 +105,12 @@ class TorchSession:
             memory or available_memory(device)
         ) // 2  # one for models that wait, one for those in training
         most = (_ROWS_IN_WAVE, _ROWS_IN_TRAINING) if device == "cpu" else (half, half)
+        at_once = (
+            min(training.batch, self._widest_batch()) if training.accumulate > 1 else self._widest_batch()
+        )
         sample = taken(self.x, slice(0, 1))
         of_sample = sum(tensor.nbytes for _, tensor in leaves(sample))
-        self.cost = row_cost(self.module, lambda: call(self.module, sample), of_sample, self._widest_batch())
+        self.cost = row_cost(self.module, lambda: call(self.module, sample), of_sample, at_once)
         shares = (half, half // len(self.programs))
         fitting = zip(most, shares, self.cost, strict=True)
         self.rows, self.chunk = (max(1, min(most, share // cost)) for most, share, cost in fitting)
@@ -168,7 +175,7 @@ class TorchSession:
         orders = list(zip(owners, seeds, strict=True))  # whose samples each row sees, in what order
 
         def train(program: Program, rows: list[int]) -> TorchStack:
-            steps = replace(self.steps, forward=program)
+            steps = replace(self.steps, forward=program, t=t)
             place = {order: number for number, order in enumerate(dict.fromkeys(orders[row] for row in rows))}
             batches = [self.minibatches(client, t, seed) for client, seed in place]
             in_stack = steps.together if self.together else steps.each
@@ -314,6 +321,8 @@ class TorchSession:
             torch.backends.cuda.matmul.allow_tf32 = before
 
     def _is_faster_together(self, learner: TorchLearner) -> bool:
+        if self.apart:
+            return False
         if self.convolves and self.device == "cpu":
             return False
         return isinstance(learner.model, str) or can_be_stacked(
@@ -354,13 +363,16 @@ class TorchSession:
         data, own = self.scenario.clients[client], self.training.seed
         entropy = [own if seed is None else seed, int(data.fingerprint[:16], 16), t]
         drawn, offset = np.random.SeedSequence(entropy), int(self.offsets[client])
-        return Batches.drawn(drawn, len(data), self._widest_batch(), self._epochs(), offset, self.device)
+        counts = sample_weights(data.y, self.training)
+        return Batches.drawn(
+            drawn, len(data), self._widest_batch(), self._epochs(), offset, self.device, counts
+        )
 
 
 def widest_batch(scenario: Scenario, training: Training) -> int:
     """How many samples a step holds, those without weight included: the same for all clients."""
     most = max(len(c) for c in scenario.clients)
-    return most if training.algorithm == "fedsgd" else min(training.batch, most)
+    return most if training.algorithm == "fedsgd" else min(training.batch * training.accumulate, most)
 
 
 def _cut(rows: list[int], size: int) -> Iterator[list[int]]:

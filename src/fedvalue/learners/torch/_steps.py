@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import vmap
 
-from fedvalue.learners.torch._cpu_adam import FusedAdam
 from fedvalue.learners.torch._cuda_graph import StepRunner
 from fedvalue.learners.torch._dropout import CountedDropout
 from fedvalue.learners.torch._inputs import Samples, taken
 from fedvalue.learners.torch._linear import StackedLinear, column_major
+from fedvalue.learners.torch._optimizers import MadeOptimizer, can_be_recorded, can_rest, clip, optimizer_of
 from fedvalue.learners.torch._random import seeded
 from fedvalue.training import Training
 
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
     from fedvalue.learners.torch._cuda_adam import StackAdam
 
 __all__ = ["Batches", "LocalSteps", "TorchStack"]
-
-
-class Optimizer(Protocol):
-    """What a step needs of an optimiser."""
-
-    def zero_grad(self, set_to_none: bool = True) -> None: ...
-    def step(self) -> Any: ...
 
 
 TorchStack = dict[str, Tensor]
@@ -50,17 +43,27 @@ class Batches:
 
     @staticmethod
     def drawn(
-        seed: np.random.SeedSequence, samples: int, width: int, epochs: int, offset: int, device: str
+        seed: np.random.SeedSequence,
+        samples: int,
+        width: int,
+        epochs: int,
+        offset: int,
+        device: str,
+        counts: NDArray[np.float32] | None = None,
     ) -> Batches:
-        """All samples of a client in another order in every epoch; they are numbered from `offset`."""
+        """All samples of a client in another order in every epoch; they are numbered from `offset`.
+
+        `counts` is what each sample counts in the loss of its batch, which is a weighted mean; None: all the same.
+        """
         rng = np.random.default_rng(seed)
         steps = -(-samples // width)
         # Filled up with a sample of its own: weight 0 does not make another client's infinite loss vanish.
         index = np.full((epochs, steps * width), offset, np.int64)
         weight = np.zeros((epochs, steps * width), np.float32)
         for epoch in range(epochs):
-            index[epoch, :samples] = rng.permutation(samples) + offset
-            weight[epoch, :samples] = 1
+            order = rng.permutation(samples)
+            index[epoch, :samples] = order + offset
+            weight[epoch, :samples] = 1 if counts is None else counts[order]
         weight = weight.reshape(epochs * steps, width)
         weight /= weight.sum(1, keepdims=True)
         first, *keys = seed.generate_state(1 + epochs * steps).tolist()
@@ -86,7 +89,7 @@ class Batches:
 
 @dataclass(frozen=True)
 class LocalSteps:
-    """How models are trained on samples `x`, `y` of all clients under the rules of a training."""
+    """How models are trained on samples `x`, `y` of all clients in round `t` under the rules of a training."""
 
     forward: Callable[[TorchStack, Samples], Tensor]
     losses: Callable[[Tensor, Tensor], Tensor]
@@ -94,6 +97,7 @@ class LocalSteps:
     x: Samples
     y: Tensor
     drops: bool = False
+    t: int = 1
     runner: StepRunner = field(default_factory=StepRunner)
 
     def together(self, stack: TorchStack, clients: Sequence[Batches], owner: Sequence[int]) -> TorchStack:
@@ -113,11 +117,13 @@ class LocalSteps:
 
         def step(index: Tensor, weight: Tensor, key: Tensor) -> None:
             optimizer.zero_grad(set_to_none=True)
-            samples = index[place]
-            with nullcontext() if on_cuda else StackedLinear():
-                outputs = outputs_of(leaves, index, key)
-            loss = (self.losses(outputs, self.y[samples]) * weight[place]).sum()
-            torch.autograd.backward(loss + self._proximal(leaves, anchor) if anchor else loss)
+            for part, (some, counts) in enumerate(self._parts(index, weight)):
+                with nullcontext() if on_cuda else StackedLinear():
+                    outputs = outputs_of(leaves, some, key + part if part else key)
+                loss = (self.losses(outputs, self.y[some[place]]) * counts[place]).sum()
+                held = anchor and not part
+                torch.autograd.backward(loss + self._proximal(leaves, anchor) if held else loss)
+            self._clip(leaves, stacked=True)
             if resting:
                 cast("StackAdam", optimizer).step_of((weight > 0).any(-1)[place].to(torch.int8))
             else:
@@ -127,13 +133,13 @@ class LocalSteps:
         resting = any(len(batches.key) < most for batches in clients)
         padded = [batches.padded(most) for batches in clients] if resting else clients
         steps = (torch.stack([getattr(c, name) for c in padded]) for name in ("index", "weight", "key"))
-        self.runner.run(step, *steps)
+        self.runner.run(step, *steps, record=can_be_recorded(self.training))
         return {name: tensor.detach().contiguous() for name, tensor in leaves.items()}
 
     def output(self, model: TorchStack, x: Samples, key: Tensor) -> Tensor:
         """What a model says of samples in a step of its training, which has this key."""
-        with CountedDropout(key) if self.drops else nullcontext():
-            return self.forward(model, x)
+        with CountedDropout(key) if self.drops else nullcontext(), self._precision():
+            return self.forward(model, x).float()
 
     def _outputs(self, clients: int, owner: Sequence[int]) -> Callable[[TorchStack, Tensor, Tensor], Tensor]:
         """What the rows of a stack say, from the samples and the key of every client."""
@@ -168,15 +174,53 @@ class LocalSteps:
         leaves = {name: tensor.clone().requires_grad_() for name, tensor in model.items()}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
+        steps = zip(batches.index, batches.weight, batches.key, strict=True)
         with seeded(batches.seed):  # what is drawn is drawn alike for every coalition
-            for index, weight, key in zip(batches.index, batches.weight, batches.key, strict=True):
-                real = weight > 0
-                optimizer.zero_grad(set_to_none=True)
-                outputs = self.output(leaves, taken(self.x, index[real]), key)
-                loss = (self.losses(outputs, self.y[index[real]]) * weight[real]).sum()
-                torch.autograd.backward(loss + self._proximal(leaves, anchor) if anchor else loss)
-                optimizer.step()
+            for index, weight, key in steps:
+
+                def gradients(index: Tensor = index, weight: Tensor = weight, key: Tensor = key) -> Tensor:
+                    optimizer.zero_grad(set_to_none=True)
+                    total = self._loss_of(leaves, anchor, index, weight, key)
+                    self._clip(leaves, stacked=False)
+                    return total
+
+                if self.training.optimizer == "lbfgs":
+                    cast(Any, optimizer).step(gradients)
+                else:
+                    gradients()
+                    optimizer.step()
         return {name: leaf.detach() for name, leaf in leaves.items()}
+
+    def _loss_of(
+        self, leaves: TorchStack, anchor: TorchStack, index: Tensor, weight: Tensor, key: Tensor
+    ) -> Tensor:
+        """The loss of one model in a step, whose gradients it leaves behind."""
+        total = weight.new_zeros(())
+        for part, (some, counts) in enumerate(self._parts(index, weight)):
+            real = counts > 0
+            if not real.any():
+                continue
+            outputs = self.output(leaves, taken(self.x, some[real]), key + part if part else key)
+            loss = (self.losses(outputs, self.y[some[real]]) * counts[real]).sum()
+            if anchor and not part:
+                loss = loss + self._proximal(leaves, anchor)
+            torch.autograd.backward(loss)
+            total = total + loss.detach()
+        return total
+
+    def _parts(self, index: Tensor, weight: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
+        """A step's samples and their weights, by the minibatches whose gradients add up to that of the step."""
+        width = self.training.batch if self.training.accumulate > 1 else index.shape[-1]
+        return zip(torch.split(index, width, -1), torch.split(weight, width, -1), strict=True)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.training.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.y.device.type, torch.bfloat16, cache_enabled=False)
+
+    def _clip(self, leaves: TorchStack, stacked: bool) -> None:
+        if self.training.clip:
+            clip(list(leaves.values()), self.training.clip, stacked)
 
     def _anchor(self, leaves: TorchStack) -> TorchStack:
         """The global model that FedProx holds on to; nothing without μ."""
@@ -188,20 +232,8 @@ class LocalSteps:
 
     @property
     def can_rest(self) -> bool:
-        """Whether rows of a stack may make fewer steps than others: their optimiser must leave them alone."""
-        adam = self.training.algorithm != "fedsgd" and self.training.optimizer != "sgd"
-        return adam and self.y.is_cuda and find_spec("triton") is not None
+        """Whether rows of a stack may make fewer steps than others."""
+        return can_rest(self.training, self.y.device)
 
-    def _optimizer(self, leaves: TorchStack) -> Optimizer:
-        rules, parameters = self.training, list(leaves.values())
-        if rules.algorithm == "fedsgd":
-            return torch.optim.SGD(parameters, lr=rules.rate)
-        if rules.optimizer == "sgd":
-            return torch.optim.SGD(parameters, lr=rules.rate, momentum=rules.momentum)
-        if self.can_rest:
-            from fedvalue.learners.torch._cuda_adam import StackAdam
-
-            return StackAdam(parameters, rules.rate)
-        if self.y.device.type == "cpu":
-            return FusedAdam(parameters, rules.rate)
-        return torch.optim.Adam(parameters, lr=rules.rate, fused=self.y.is_cuda, capturable=self.y.is_cuda)
+    def _optimizer(self, leaves: TorchStack) -> MadeOptimizer:
+        return optimizer_of(self.training, list(leaves.values()), self.training.rate_in(self.t))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
@@ -160,7 +159,7 @@ class RayTrainer:
         whole = False
         try:
             for message in self._child[1].messages(
-                {"training": asdict(training), "asked": list(asked.items())}
+                {"training": training.plain(), "asked": list(asked.items())}
             ):
                 if "stage" in message:
                     self.stage(message["stage"])
