@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -104,6 +106,39 @@ def test_examples_print_what_they_promise(name: str, tmp_path: Path) -> None:
 
 def test_no_example_is_left_out() -> None:
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(CHECKS)
+
+
+NOTEBOOK = EXAMPLES / "notebook.ipynb"
+
+
+def test_the_notebook_holds_no_outputs() -> None:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert [cell for cell in code if cell["outputs"] or cell["execution_count"] is not None] == []
+
+
+@pytest.mark.slow
+def test_the_notebook_shows_what_it_promises(tmp_path: Path) -> None:
+    """In a kernel of its own, as Jupyter runs it."""
+    pytest.importorskip("ipykernel")
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    notebook = nbformat.read(NOTEBOOK, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Jupyter itself
+        client = nbclient.NotebookClient(
+            notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}
+        )
+        client.execute()
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert [output for output in shown if output.get("name") == "stderr"] == []
+    pages = "".join(output.get("data", {}).get("text/html", "") for output in shown)
+    assert "Data value by exact" in pages
+    assert "payout EUR" in pages
+    assert "of 8 coalitions" not in pages, "the progress of a run that has ended is still there"
+    assert sum("image/png" in output.get("data", {}) for output in shown) == 2
+    (printed,) = [output.text for output in shown if output.output_type == "stream"]
+    assert printed.startswith("Como: -")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", WORKED)

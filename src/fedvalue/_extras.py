@@ -7,9 +7,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from fedvalue.errors import MissingExtraError
+from fedvalue.errors import InputError, MissingExtraError
 
-__all__ = ["EXTRAS", "is_installed", "limited_threads", "need"]
+__all__ = ["EXTRAS", "axes", "is_installed", "limited_threads", "need"]
 
 # Package → its name for people, and what pip installs to get it.
 EXTRAS: dict[str, tuple[str, str]] = {
@@ -20,6 +20,7 @@ EXTRAS: dict[str, tuple[str, str]] = {
     "cryptography": ("cryptography", "fedvalue[evidence]"),
     "ray": ("Ray", "fedvalue[ray]"),
     "pandas": ("pandas", "fedvalue[pandas]"),
+    "matplotlib": ("matplotlib", "fedvalue[plots]"),
     "shapiq": ("shapiq", "fedvalue[shapiq]"),
     "pyarrow": ("pyarrow", "fedvalue[parquet]"),
     "PIL": ("Pillow", "fedvalue[images]"),
@@ -45,6 +46,16 @@ def need(module: str, what: str = "This") -> Any:
             f"{what} needs {name}, which is not installed: pip install '{install}'"
         ) from error
     return import_module(module)
+
+
+def axes(given: Any, what: str, height: float = 4.8) -> Any:
+    """Axes of matplotlib: those given, or new ones of this height in inches. `what` is to be drawn."""
+    pyplot = need("matplotlib.pyplot", what)
+    if given is None:
+        return pyplot.subplots(figsize=(6.4, min(height, 40.0)), layout="constrained")[1]
+    if not hasattr(given, "barh"):
+        raise InputError(f"ax must be axes of matplotlib, or None. Got a {type(given).__name__}.")
+    return given
 
 
 def is_installed(package: str) -> bool:

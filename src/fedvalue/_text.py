@@ -21,6 +21,7 @@ __all__ = [
     "one_line",
     "percent",
     "plain_table",
+    "plot_text",
     "plural",
     "shortened",
     "size",
@@ -61,6 +62,15 @@ def markdown_text(text: str) -> str:
     """
     shown = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKUP.sub(r"\\\1", shown)
+
+
+def plot_text(text: str) -> str:
+    """Text in which a picture of matplotlib sees no formula.
+
+    >>> print(plot_text("US$ and $x$"))
+    US\\$ and \\$x\\$
+    """
+    return one_line(text).replace("$", r"\$")
 
 
 def csv_text(text: str) -> str:

@@ -24,6 +24,7 @@ from fedvalue.audit._known import Known
 from fedvalue.audit._outlook import counted, empty_statement, noise_statement, not_assessed, outlook, ranking
 from fedvalue.audit._write import (
     absent_text,
+    as_html,
     as_markdown,
     chance_text,
     change_text,
@@ -106,6 +107,10 @@ class Audit:
             f"{finding.statement} ({chance_text(finding)})" for finding in (*self.findings, *self.below_zero)
         ]
         return "\n".join([*([] if self.findings else [self.verdict]), *found, *general_lines(self)])
+
+    def _repr_html_(self) -> str:
+        """The findings as a table, as notebooks show them."""
+        return as_html(self)
 
     def to_markdown(self) -> str:
         """The audit as a page: findings with their evidence, then what holds for all."""

@@ -1,16 +1,25 @@
-"""The audit in words and as Markdown. Names are data, never markup."""
+"""The audit in words, as Markdown and as HTML. Names are data, never markup."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fedvalue._html import block, paragraphs, table
 from fedvalue._text import markdown_text
 
 if TYPE_CHECKING:
     from fedvalue.audit import Audit, Comparison, Finding
 
-__all__ = ["absent_text", "as_markdown", "chance_text", "change_text", "coalition_text", "general_lines"]
+__all__ = [
+    "absent_text",
+    "as_html",
+    "as_markdown",
+    "chance_text",
+    "change_text",
+    "coalition_text",
+    "general_lines",
+]
 
 _NAMED = 3  # clients of a coalition; more are counted
 
@@ -75,6 +84,19 @@ def absent_text(name: str, why: str) -> str:
     return f"Not valued: {name} ({why}). Nothing is known of what its data adds."
 
 
+def as_html(audit: Audit) -> str:
+    """Findings with their evidence, then what holds for all, for notebooks."""
+    parts = [paragraphs([f"Audit: {audit.verdict}"], strong=True)]
+    for finding in (*audit.findings, *audit.below_zero):
+        parts.append(paragraphs([f"{finding.statement} ({chance_text(finding)})"]))
+        if finding.evidence:
+            head = ["coalition", "utility", "compared", "utility", "difference"]
+            rows = [_cells(comparison, audit.clients) for comparison in finding.evidence]
+            changes = [one.second_utility - one.first_utility for one in finding.evidence]
+            parts.append(table("", head, rows, changes))
+    return block(*parts, paragraphs(general_lines(audit)))
+
+
 def as_markdown(audit: Audit) -> str:
     """Findings first, then what holds for all."""
     parts = ["# Audit"]
@@ -100,7 +122,10 @@ def _finding(finding: Finding, clients: int) -> list[str]:
 
 
 def _row(comparison: Comparison, clients: int) -> str:
-    first = markdown_text(coalition_text(comparison.first, clients))
-    change = markdown_text(change_text(comparison, clients))
+    return f"| {' | '.join(map(markdown_text, _cells(comparison, clients)))} |"
+
+
+def _cells(comparison: Comparison, clients: int) -> list[str]:
+    first, change = coalition_text(comparison.first, clients), change_text(comparison, clients)
     a, b = comparison.first_utility, comparison.second_utility
-    return f"| {first} | {a:.4f} | {change} | {b:.4f} | {b - a:+.4f} |"
+    return [first, f"{a:.4f}", change, f"{b:.4f}", f"{b - a:+.4f}"]

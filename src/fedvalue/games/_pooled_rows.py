@@ -42,6 +42,7 @@ def clients_and_test(
             raise GameError(
                 "A scenario has its own names, labels and test set. Leave out test, label and names."
             )
+        clients.need_single("A game on pooled rows")
         clients, names, test = clients.clients, clients.names, clients.test
     if isinstance(clients, Mapping):
         names = list(clients) if names is None else names
@@ -133,6 +134,8 @@ def _features(x: Any, whose: str) -> Any:
         return x.reset_index(drop=True)
     if _is_sparse(x):
         return x.tocsr()
+    if isinstance(x, (Mapping, tuple)):
+        raise GameError(f"The features of {whose} are several inputs. An estimator of scikit-learn takes one.")
     array = as_array(x, f"The features of {whose}", error=GameError)
     return array.astype(object) if array.dtype.kind in "US" else array  # texts of any length, side by side
 

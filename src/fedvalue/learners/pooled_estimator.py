@@ -69,6 +69,7 @@ class PooledEstimator:
                 f"The estimator {self.name} is fitted to pooled rows, and here they stay with their clients. Choose a "
                 "model that is trained federatedly."
             )
+        scenario.need_single(f"The estimator {self.name}")
         training.allow_only(
             self.rules,
             f"the estimator {self.name}, which is fitted to pooled rows",

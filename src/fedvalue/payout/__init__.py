@@ -10,21 +10,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._checks import checked_call, did_you_mean, expect, whole
-from fedvalue._text import one_line, plain_table
 from fedvalue.errors import InputError
 from fedvalue.payout._absent import ABSENT_RULES, AbsentClient, AbsentRule, read_rule, set_aside
 from fedvalue.payout._money import Amount, as_decimal, deal, in_steps, split
 from fedvalue.payout._parties import Copies, Parties
 from fedvalue.payout._rules import RULES, Rule, half_widths, policy
 from fedvalue.payout._stability import DRAWS, LEVEL, Order, Stability, stability
-from fedvalue.payout._write import as_csv, as_markdown, doubtful_orders
+from fedvalue.payout._write import as_csv, as_frame, as_html, as_markdown, as_text, doubtful_orders
 from fedvalue.values import Values
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = [
     "ABSENT_RULES",
@@ -136,32 +138,15 @@ class Payout:
 
     def __str__(self) -> str:
         """A plain table of the amounts, and the policy."""
-        ranges = any(x.low is not None for x in self.lines)
-        head = [
-            "client",
-            "value",
-            "share",
-            f"payout {self.currency}".rstrip(),
-            *(["range 95%"] if ranges else []),
-            "",
-        ]
-        rows = [
-            [
-                x.name,
-                f"{x.value:+.4f}",
-                f"{x.share:.1%}",
-                self.text(x.amount),
-                *([self.range(x)] if ranges else []),
-                x.note,
-            ]
-            for x in self.lines
-        ]
-        no_range = [""] if ranges else []
-        rows += [[x.name, "absent", "", self.text(x.amount), *no_range, x.note] for x in self.absent]
-        rows += [["set aside", "", "", self.text(self.held), *no_range, "in escrow"]] if self.held else []
-        total = ["total", "", "", self.text(self.pot), *no_range, ""]
-        table = plain_table(head, [*rows, total])
-        return "\n".join([table, *self.policy, one_line(self.stability.statement)])
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """A table with bars, and the policy, as notebooks show it."""
+        return as_html(self)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas frame, one row per client that was valued; amounts are decimals."""
+        return as_frame(self)
 
     def to_csv(self) -> str:
         """One row per client. A name that a spreadsheet would run as a formula gets an apostrophe in front."""

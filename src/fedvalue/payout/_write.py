@@ -1,4 +1,4 @@
-"""Payouts as files: CSV for spreadsheets, Markdown as an invoice. Names are data, never markup or formulas."""
+"""Payouts written down: text, CSV for spreadsheets, Markdown as an invoice, HTML for notebooks. Names are data, never markup or formulas."""
 
 from __future__ import annotations
 
@@ -7,16 +7,75 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fedvalue._text import csv_text, markdown_text, one_line
+from fedvalue._extras import need
+from fedvalue._html import block, paragraphs, table
+from fedvalue._text import csv_text, markdown_text, one_line, plain_table
 from fedvalue.payout._stability import LEVEL, Order
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from fedvalue.payout import Payout
 
-__all__ = ["as_csv", "as_markdown", "doubtful_orders"]
+__all__ = ["as_csv", "as_frame", "as_html", "as_markdown", "as_text", "doubtful_orders"]
 
 _CLOSE = 0.05  # orders that are wrong with less chance than this are not worth a word
 _LISTED = 8  # orders in a sentence; more are counted, and all are in the JSON
+
+
+def as_text(payout: Payout) -> str:
+    """A plain table of the amounts, and the policy."""
+    table = plain_table(_head(payout), _rows(payout))
+    return "\n".join([table, *payout.policy, one_line(payout.stability.statement)])
+
+
+def as_html(payout: Payout) -> str:
+    """The same for notebooks, with a bar for every amount."""
+    amounts = [float(x.amount) for x in payout.lines] + [float(x.amount) for x in payout.absent]
+    rows = _rows(payout)
+    left = rows[len(amounts) :]  # what is set aside, and the total
+    shown = table("", _head(payout), rows[: len(amounts)], amounts)
+    said = [" ".join(filter(None, row)) for row in left]
+    return block(shown, paragraphs([*said, *payout.policy, payout.stability.statement]))
+
+
+def _head(payout: Payout) -> list[str]:
+    ranges = ["range 95%"] if _has_ranges(payout) else []
+    return ["client", "value", "share", f"payout {payout.currency}".rstrip(), *ranges, ""]
+
+
+def _rows(payout: Payout) -> list[list[str]]:
+    """A row per client, what is set aside for those who were absent, and the total."""
+    ranges = _has_ranges(payout)
+    rows = [
+        [
+            x.name,
+            f"{x.value:+.4f}",
+            f"{x.share:.1%}",
+            payout.text(x.amount),
+            *([payout.range(x)] if ranges else []),
+            x.note,
+        ]
+        for x in payout.lines
+    ]
+    no_range = [""] if ranges else []
+    rows += [[x.name, "absent", "", payout.text(x.amount), *no_range, x.note] for x in payout.absent]
+    rows += [["set aside", "", "", payout.text(payout.held), *no_range, "in escrow"]] if payout.held else []
+    return [*rows, ["total", "", "", payout.text(payout.pot), *no_range, ""]]
+
+
+def _has_ranges(payout: Payout) -> bool:
+    return any(x.low is not None for x in payout.lines)
+
+
+def as_frame(payout: Payout) -> DataFrame:
+    """See `Payout.to_frame`."""
+    columns = ("name", "value", "half_width", "share", "amount", "low", "high", "note")
+    pandas = need("pandas", "A frame")
+    frame: DataFrame = pandas.DataFrame(
+        {"client" if name == "name" else name: [getattr(x, name) for x in payout.lines] for name in columns}
+    )
+    return frame
 
 
 def as_csv(payout: Payout) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fedvalue.run._notebook import in_notebook, notebook_bar
 from fedvalue.run._observers import Evaluation, Observer
 
 __all__ = ["progress_bar"]
@@ -12,7 +13,14 @@ __all__ = ["progress_bar"]
 
 @contextmanager
 def progress_bar() -> Iterator[Observer]:
-    """An observer that draws a bar on stderr, which disappears when done; none is drawn outside a terminal."""
+    """An observer that draws a bar on stderr, which disappears when done; none is drawn outside a terminal.
+
+    In a notebook the bar is below the cell.
+    """
+    if in_notebook():
+        with notebook_bar() as observer:
+            yield observer
+        return
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from fedvalue._files import write_file
+from fedvalue._html import block, paragraphs
 from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.outcome import Outcome
@@ -28,6 +29,7 @@ from fedvalue.run._folder import (
     take_over,
 )
 from fedvalue.run._observers import Evaluation, OnOutcome
+from fedvalue.run._plots import plot_coalitions
 from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.training import work_of_trials
@@ -35,6 +37,8 @@ from fedvalue.values import Cost, Values
 from fedvalue.what_if import WhatIf, copies_by, what_if
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from fedvalue.run._job import Job
 
 __all__ = ["Meter", "Result"]
@@ -225,6 +229,19 @@ class Result:
             enter_game(store, game)
             for seed, masks in by_seed(self.outcomes).items():
                 store.append(game.id, [(mask, self.outcomes[mask, seed]) for mask in masks], seed)
+
+    def plot(self, ax: Axes | None = None, level: float = 0.95) -> Axes:
+        """The values with their intervals, on axes of matplotlib: those given, or new ones. Returns them."""
+        return self.values.plot(ax, level)
+
+    def plot_coalitions(self, ax: Axes | None = None) -> Axes:
+        """What coalitions of one, two, … clients reach, on axes of matplotlib."""
+        return plot_coalitions(self.values, self.history().utilities, ax)
+
+    def _repr_html_(self) -> str:
+        """What was run, the values with bars, and what stands out, as notebooks show it."""
+        said = [line for line in heading(self.job.prepared) if line]
+        return block(paragraphs(said), self.values._repr_html_(), paragraphs(self.lines()))
 
     def __str__(self) -> str:
         """What `fedvalue run` prints, without the bars."""

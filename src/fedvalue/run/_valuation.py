@@ -6,11 +6,11 @@ Several plans advance side by side and share every evaluation.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from operator import index
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +108,7 @@ def value(
 @checked_call
 def compare(
     game: GameLike,
-    methods: Sequence[MethodLike] | MethodLike | None = None,
+    methods: Iterable[MethodLike] | MethodLike | None = None,
     budget: int | None = None,
     seed: int = 0,
     store: StoreLike = None,
@@ -135,7 +135,8 @@ def compare(
         traces = isinstance(the_game, Traceable) and the_game.averages
         chosen: Sequence[MethodLike] = runnable_methods(the_game.n, budget, traces)
     else:
-        chosen = methods if isinstance(methods, Sequence) and not isinstance(methods, str) else [methods]
+        several = isinstance(methods, Iterable) and not isinstance(methods, str)
+        chosen = list(cast(Iterable[MethodLike], methods)) if several else [cast(MethodLike, methods)]
     requests = {asked.method: asked for asked in (request(method, {}) for method in chosen)}
     names = [method.name for method in requests]
     twice = next((name for name in names if names.count(name) > 1), None)

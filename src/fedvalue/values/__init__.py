@@ -1,14 +1,16 @@
 """Values: what an estimator found out about each client, and how sure it is."""
 
-from fedvalue.values._benefits import Benefits
+from fedvalue.values._benefits import Benefits, benefits_in
+from fedvalue.values._client import ClientValue
 from fedvalue.values._disclosure import Disclosed, Disclosure
 from fedvalue.values._parts import Chain, Cost, Estimate
-from fedvalue.values._values import PARTS, Values, benefits_in
+from fedvalue.values._values import PARTS, Values
 
 __all__ = [
     "PARTS",
     "Benefits",
     "Chain",
+    "ClientValue",
     "Cost",
     "Disclosed",
     "Disclosure",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from fedvalue._checks import as_array, between, checked_init
 from fedvalue.errors import InputError
 
-__all__ = ["Benefits"]
+if TYPE_CHECKING:
+    from fedvalue.values._values import Values
+
+__all__ = ["Benefits", "benefits_in"]
 
 Array = NDArray[np.float64]
 _ARRAYS = ("matrix", "weights", "stderr", "given_stderr", "gained_stderr", "balance_stderr")
@@ -168,3 +171,15 @@ def _singular(verb: str) -> str:
         .replace("they gain", "it gains")
         .replace("gain more than they give", "gains more than it gives")
     )
+
+
+def benefits_in(values: Values) -> Benefits:
+    """Values on the test rows of each client by itself; refused where there are none."""
+    if values.benefits is None:
+        reason = next((note for note in values.notes if "does for the others is not known" in note), "")
+        raise InputError(
+            reason
+            or "These values were measured on one test set for all clients. Who benefits shows in a run that tests by "
+            "client: fedvalue run --test by-client, or test='by-client' in Python."
+        )
+    return values.benefits

@@ -1,4 +1,4 @@
-"""Values as tables: plain text, rich, pandas."""
+"""Values as tables: plain text, rich, HTML, pandas."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue._extras import need
+from fedvalue._html import block, paragraphs
+from fedvalue._html import table as as_html
 from fedvalue._text import one_line, plain_table
 
 if TYPE_CHECKING:
@@ -16,9 +18,10 @@ if TYPE_CHECKING:
 
     from fedvalue.values._values import Values
 
-__all__ = ["frame", "table", "text"]
+__all__ = ["frame", "html", "table", "text"]
 
 _BAR_WIDTH = 24
+_HEAD = ("client", "value", "± 95%", "share")
 
 
 def frame(values: Values, level: float) -> DataFrame:
@@ -44,8 +47,17 @@ def frame(values: Values, level: float) -> DataFrame:
 def text(values: Values) -> str:
     """A plain table, as `print` shows it."""
     title = f"Data value by {values.method}{f' ({values.promise})' if values.promise else ''}"
-    lines = [title, plain_table(["client", "value", "± 95%", "share"], _cells(values, 0.95)), _absent(values)]
+    lines = [title, plain_table(_HEAD, _cells(values, 0.95)), _absent(values)]
     return "\n".join(filter(None, lines))
+
+
+def html(values: Values) -> str:
+    """See `Values._repr_html_`."""
+    interval = values.interval()
+    whiskers = () if interval is None else [(float(low), float(high)) for low, high in interval]
+    title = f"Data value by {values.method}{f' ({values.promise})' if values.promise else ''}"
+    shown = as_html("", _HEAD, _cells(values, 0.95), values.mean.tolist(), whiskers)
+    return block(paragraphs([title, values.warning], strong=True), shown, paragraphs([_absent(values)]))
 
 
 def table(values: Values, level: float) -> Table:

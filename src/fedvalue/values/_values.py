@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fedvalue._checks import as_array, as_path, between, checked_init, expect, whole
+from fedvalue._checks import as_path, between, checked_init, did_you_mean, expect, whole
 from fedvalue._files import json_ready, sealed, write_json
+from fedvalue._text import listed
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
+from fedvalue.values._arrays import square, vector
 from fedvalue.values._benefits import Benefits
+from fedvalue.values._chances import expected_gain, probability_order
+from fedvalue.values._client import ClientValue
 from fedvalue.values._covariance import deviations
 from fedvalue.values._disclosure import Disclosure
 from fedvalue.values._groups import of_groups
 from fedvalue.values._json import to_dict, values_from
 from fedvalue.values._parts import Chain, Cost
-from fedvalue.values._shown import frame, table, text
+from fedvalue.values._plots import plot, plot_errors
+from fedvalue.values._shown import frame, html, table, text
 from fedvalue.weights import blocks_of
 from fedvalue.yardsticks import Baseline, Empty
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
     from rich.table import Table
 
-__all__ = ["PARTS", "Values", "benefits_in"]
+__all__ = ["PARTS", "Values"]
 
 PARTS = ("coalitions", "training", "test")
 """What an error of values comes from: coalitions that were not trained, the luck of training, the sample of test rows."""
@@ -127,7 +132,7 @@ class Values:
             given = getattr(self, name)
             if given is None and name != "mean":
                 continue
-            object.__setattr__(self, name, _vector(given, len(names), f"Values.{name}"))
+            object.__setattr__(self, name, vector(given, len(names), f"Values.{name}"))
         if self.stderr is not None and not (np.isfinite(self.stderr) & (self.stderr >= 0)).all():
             raise InputError(
                 f"Values.stderr must hold finite numbers of at least 0. Got {self.stderr.tolist()}."
@@ -138,11 +143,11 @@ class Values:
         if unknown:
             raise InputError(f"The parts of an error are {', '.join(PARTS)}. Got {unknown}.")
         parts = {
-            name: _square(part, len(names), f"Values.parts[{name!r}]") for name, part in self.parts.items()
+            name: square(part, len(names), f"Values.parts[{name!r}]") for name, part in self.parts.items()
         }
         object.__setattr__(self, "parts", parts)
         if self.covariance is not None:
-            object.__setattr__(self, "covariance", _square(self.covariance, len(names), "Values.covariance"))
+            object.__setattr__(self, "covariance", square(self.covariance, len(names), "Values.covariance"))
         elif any(part.any() for part in parts.values()):  # the total of what is known
             object.__setattr__(self, "covariance", np.sum(list(parts.values()), axis=0))
         if self.stderr is None and parts and self.covariance is not None:
@@ -150,6 +155,27 @@ class Values:
         for array in (self.mean, self.stderr, self.dof, self.covariance, *parts.values()):
             if array is not None:
                 array.flags.writeable = False  # whoever is shown values cannot change them
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[ClientValue]:
+        return (self[i] for i in range(self.n))
+
+    def __getitem__(self, client: int | str) -> ClientValue:
+        """What one client is worth, by its name or number.
+
+        >>> values = Values([3.0, 1.0], ("Aachen", "Bern"), "exact", 4)
+        >>> values["Bern"].value, [one.name for one in values], "Como" in values
+        (1.0, ['Aachen', 'Bern'], False)
+        """
+        i, interval = self._index(client), self.interval()
+        error = None if self.stderr is None else float(self.stderr[i])
+        low, high = (None, None) if interval is None else map(float, interval[i])
+        return ClientValue(self.names[i], float(self.mean[i]), error, low, high, float(self.share[i]))
 
     @property
     def n(self) -> int:
@@ -298,21 +324,7 @@ class Values:
         >>> round(v.probability_order("a", "b"), 3)
         0.921
         """
-        from scipy.special import ndtr, stdtr
-
-        first, second = self._index(i), self._index(j)
-        ahead = float(self.mean[first] - self.mean[second])
-        if self.covariance is None and (self.guarantee != "exact" or self.random):
-            return None
-        c = np.zeros((self.n, self.n)) if self.covariance is None else self.covariance
-        variance = float(c[first, first] + c[second, second] - 2 * c[first, second])
-        if first == second or (variance <= 0 and ahead == 0):
-            return 0.5
-        if variance <= 0:
-            return float(ahead > 0)
-        dof = math.inf if self.dof is None else float(min(self.dof[first], self.dof[second]))
-        distance = ahead / math.sqrt(variance)
-        return float(stdtr(dof, distance) if math.isfinite(dof) else ndtr(distance))
+        return probability_order(self, self._index(i), self._index(j))
 
     def expected_gain(self, k: int) -> float | None:
         """By which fraction k more evaluations would narrow the widest interval; 0.5 halves it.
@@ -325,26 +337,14 @@ class Values:
         >>> Values([1.0], ["a"], "permutation", 100, stderr=[0.1]).expected_gain(300)
         0.5
         """
-        whole("The number of further evaluations", k, 0)
-        if self.stderr is None:
-            return None
-        foreseen = min(k, len(self.forecast))
-        remaining = 1 - self.forecast[foreseen - 1] if foreseen else 1.0
-        done = self.evaluations + foreseen
-        if not done:
-            return 0.0
-        remaining *= math.sqrt(done / (done + k - foreseen))
-        widest = int(self.stderr.argmax())
-        rows, total = self.errors["test"], float(self.stderr[widest]) ** 2
-        if rows is None or total == 0:
-            return float(1 - remaining)
-        fixed = min(float(rows[widest]) ** 2 / total, 1.0)
-        return float(1 - math.sqrt(fixed + (1 - fixed) * remaining**2))
+        return expected_gain(self, whole("The number of further evaluations", k, 0))
 
     def _index(self, client: int | str) -> int:
         if isinstance(client, str):
             if client not in self.names:
-                raise InputError(f"There is no client {client!r}. Clients: {', '.join(self.names[:12])}.")
+                raise InputError(
+                    f"There is no client {client!r}. {did_you_mean(client, self.names)}Clients: {listed(self.names, 12)}."
+                )
             return self.names.index(client)
         return whole("The number of a client", client, 0, self.n - 1)
 
@@ -386,34 +386,18 @@ class Values:
         """A plain table, as `print` shows it."""
         return text(self)
 
+    def _repr_html_(self) -> str:
+        """A table with bars, as notebooks show it."""
+        return html(self)
+
+    def plot(self, ax: Axes | None = None, level: float = 0.95) -> Axes:
+        """A bar per client with its interval, on axes of matplotlib: those given, or new ones. Returns them."""
+        return plot(self, ax, level)
+
+    def plot_errors(self, ax: Axes | None = None) -> Axes:
+        """What the variance of every value is made of, on axes of matplotlib."""
+        return plot_errors(self, ax)
+
     def table(self, level: float = 0.95) -> Table:
         """A rich table: client, value, ±, share and a bar."""
         return table(self, level)
-
-
-def benefits_in(values: Values) -> Benefits:
-    """Values on the test rows of each client by itself; refused where there are none."""
-    if values.benefits is None:
-        reason = next((note for note in values.notes if "does for the others is not known" in note), "")
-        raise InputError(
-            reason
-            or "These values were measured on one test set for all clients. Who benefits shows in a run that tests by "
-            "client: fedvalue run --test by-client, or test='by-client' in Python."
-        )
-    return values.benefits
-
-
-def _square(matrix: ArrayLike, n: int, what: str) -> NDArray[np.float64]:
-    square: NDArray[np.float64] = as_array(matrix, what, np.float64)
-    if square.shape != (n, n):
-        raise InputError(f"{what} must be a square matrix over {n} names. Got shape {square.shape}.")
-    if not np.isfinite(square).all():
-        raise InputError(f"{what} must hold finite numbers. There is one that is not.")
-    return square
-
-
-def _vector(values: ArrayLike, n: int, what: str) -> NDArray[np.float64]:
-    vector: NDArray[np.float64] = as_array(values, what, np.float64)
-    if vector.shape != (n,):
-        raise InputError(f"{what} must hold one number per name ({n}). Got shape {vector.shape}.")
-    return vector
