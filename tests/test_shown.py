@@ -193,3 +193,7 @@ class TestProgress:
         with pytest.raises(fv.UtilityError):
             fv.value(fv.FunctionGame(2, fails, batch=False), method="exact", progress=True)
         assert shown[-1] == {"text/plain": ""}
+
+
+def test_methods_to_compare_may_come_from_anywhere() -> None:
+    assert list(fv.compare(TABLE, (name for name in ("exact", "equal")), budget=8)) == ["exact", "equal"]

@@ -135,7 +135,9 @@ def _features(x: Any, whose: str) -> Any:
     if _is_sparse(x):
         return x.tocsr()
     if isinstance(x, (Mapping, tuple)):
-        raise GameError(f"The features of {whose} are several inputs. An estimator of scikit-learn takes one.")
+        raise GameError(
+            f"The features of {whose} are several inputs. An estimator of scikit-learn takes one."
+        )
     array = as_array(x, f"The features of {whose}", error=GameError)
     return array.astype(object) if array.dtype.kind in "US" else array  # texts of any length, side by side
 

@@ -135,7 +135,7 @@ def compare(
         traces = isinstance(the_game, Traceable) and the_game.averages
         chosen: Sequence[MethodLike] = runnable_methods(the_game.n, budget, traces)
     else:
-        several = isinstance(methods, Iterable) and not isinstance(methods, str)
+        several = isinstance(methods, Iterable) and not isinstance(methods, (str, Mapping))
         chosen = list(cast(Iterable[MethodLike], methods)) if several else [cast(MethodLike, methods)]
     requests = {asked.method: asked for asked in (request(method, {}) for method in chosen)}
     names = [method.name for method in requests]
