@@ -67,7 +67,7 @@ FLOW = [
     "yardsticks weights",
     "precision values scoring",
     "store",
-    "scenarios payout agreement",
+    "scenarios payout agreement replies",
     "training",
     "learners",
     "trainers",

@@ -26,6 +26,7 @@ from flower_processes import IMPATIENT, alive, make_key, until
 from typer.testing import CliRunner
 
 import fedvalue as fv
+from fedvalue.agreement import make_key as make_signing_key
 from fedvalue.cli import app
 from fedvalue.errors import FedvalueError
 from fedvalue.flower import deploy, register, run_deployment
@@ -152,7 +153,9 @@ def test_strangers_get_nothing_and_clients_are_who_their_keys_say(
     runner = CliRunner()
     for place, name in enumerate(NAMES):
         key = make_key(deployed.client(place) / "node.key").with_suffix(".key.pub")
-        done = runner.invoke(app, ["flower", "register", str(deployed.folder), name, str(key)])
+        signs = make_signing_key(deployed.client(place) / "signing")
+        told = ["flower", "register", str(deployed.folder), name, str(key), "--signs", str(signs)]
+        done = runner.invoke(app, told)
         assert done.exit_code == 0, done.output
         shown = subprocess.run(["ssh-keygen", "-lf", str(key)], check=True, capture_output=True, text=True)
         assert shown.stdout.split()[1] in done.output
@@ -200,6 +203,8 @@ def test_strangers_get_nothing_and_clients_are_who_their_keys_say(
     assert values.names == tuple(NAMES)
     assert values.mean == pytest.approx(fv.value(game, "exact").mean, abs=1e-6)
     assert not deployed.connected("unregistered")
+    (signed,) = (check for check in fv.verify(deployed.folder / "out").checks if "nodes signed" in check.what)
+    assert signed.state == "sound", signed.text
     a_new_key_takes_the_place_of_the_old_one(deployed)
 
 

@@ -27,10 +27,11 @@ from flwr.supercore.fab import Fab
 from flwr.supernode.start_client_internal import _verify_fab
 from typer.testing import CliRunner
 
+from fedvalue.agreement import make_key, read_public_line
 from fedvalue.cli import app
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.flower import Deployment, Settings, deploy, register, renew, run_deployment
-from fedvalue.flower._registered import read_roster
+from fedvalue.flower._registered import RegisteredClient, read_roster, write_roster
 from fedvalue.flower.deployment._signing import make_signing_key, signatures, trusted_entities
 
 RUNNER = CliRunner()
@@ -249,6 +250,23 @@ class TestRefusals:
         key.write_text(public_line(), encoding="utf-8")
         with pytest.raises(InputError, match=r"has another key already.*--replace"):
             register(folder, "hospital  b", key)
+
+    def test_keys_for_signing_are_checked_before_anybody_is_let_in(self, tmp_path: Path) -> None:
+        folder, key = tmp_path / "d", tmp_path / "node.key.pub"
+        key.write_text(public_line(), encoding="utf-8")
+        mine, other = (make_key(tmp_path / name) for name in ("mine", "other"))
+        clients = [
+            RegisteredClient("Hospital A"),
+            RegisteredClient("Hospital B", signs=read_public_line(mine)),
+        ]
+        deploy(folder, HOST, ["Hospital A", "Hospital B"], link_port=1)
+        write_roster(folder / "roster.json", clients)
+        with pytest.raises(InputError, match="key for signing is that of another client"):
+            register(folder, "Hospital A", key, signs=mine)
+        with pytest.raises(InputError, match=r"another key for signing already.*--replace"):
+            register(folder, "Hospital B", key, signs=other)
+        with pytest.raises(InputError, match="Ed25519"):
+            register(folder, "Hospital A", key, signs=key)
 
     def test_runs_are_checked_before_anything_is_started(self, tmp_path: Path) -> None:
         deploy(tmp_path / "d", HOST, ["A"], link_port=1)

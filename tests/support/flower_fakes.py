@@ -6,6 +6,7 @@ Importing this needs flwr: test files skip themselves before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedvalue.agreement import make_key, read_public_line
 from fedvalue.coalitions import Trial
 from fedvalue.flower._client import Party, answer
+from fedvalue.flower._registered import RegisteredClient, key_of, write_roster
 from fedvalue.flower._reports import ClientReport, kind_of, remote_scenario
 from fedvalue.flower._roster import Roster
+from fedvalue.flower._settings import Settings
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._wire import ARRAYS, CONFIG, to_record
 from fedvalue.learners import make_learner
@@ -46,6 +50,7 @@ class FakeGrid:
         self.parties = {100 + i: party for i, party in enumerate(parties)}
         self.learner = make_learner(model)
         self.keys: dict[int, bytes] = {}  # with which nodes were registered, as Flower keeps them
+        self.signing: dict[int, Path] = {}  # with which nodes sign their replies
         self.twists: dict[int, Twist] = {}
         self.sent: list[Message] = []
         self.replies: list[Message] = []
@@ -82,7 +87,7 @@ class FakeGrid:
         return None if found is None else Message(found, reply_to=message)
 
     def _answer(self, message: Message, node: int) -> RecordDict:
-        return answer(message, self.parties[node], self.learner)
+        return answer(message, self.parties[node], self.learner, key=self.signing.get(node))
 
     @property
     def rounds(self) -> list[str]:
@@ -178,6 +183,38 @@ def public_line(private: Any = None) -> str:
     """A public key as ssh-keygen writes it."""
     private = private or ec.generate_private_key(ec.SECP384R1())
     return str(private.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode())
+
+
+class Signing:
+    """Clients with two keys each, in `folder`: a grid of their nodes, and the roster.json of an operator who knows them."""
+
+    def __init__(self, folder: Path, members: Sequence[Party], without: Sequence[int] = ()) -> None:
+        self.folder, self.members = folder, members
+        folder.mkdir(parents=True, exist_ok=True)
+        self.keys = {i: folder / f"key-{i}" for i in range(len(members)) if i not in without}
+        self.public = {i: read_public_line(make_key(key)) for i, key in self.keys.items()}
+        self.lines = [public_line() for _ in members]
+        self.roster = folder / "roster.json"
+        write_roster(
+            self.roster,
+            [
+                RegisteredClient(member.name, line, self.public.get(i, ""))
+                for i, (member, line) in enumerate(zip(members, self.lines, strict=True))
+            ],
+        )
+
+    def grid(self) -> FakeGrid:
+        grid = FakeGrid(self.members)
+        grid.keys = {100 + i: key_of(line, "a key") for i, line in enumerate(self.lines)}
+        grid.signing = {100 + i: key for i, key in self.keys.items()}
+        return grid
+
+    def settings(self, out: Path, **more: Any) -> Settings:
+        rules = {"rounds": 2, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3, "patience": 1.0}
+        told = {"clients": len(self.members), "method": "exact", "roster": str(self.roster)}
+        told |= {} if "method" in more else {"noise": False}
+        shared = {"share-all-models": more.get("evaluate") == "nodes"}
+        return Settings.from_config({**told, **shared, **rules, "out": str(out), **more})
 
 
 class Received:

@@ -18,12 +18,14 @@ from fedvalue.evidence._kept import chain_of, histories, ranges, trainings
 from fedvalue.evidence._methods import is_built_in, is_of_the_run
 from fedvalue.evidence._others import others
 from fedvalue.evidence._payouts import payouts
+from fedvalue.evidence._replies import replies
 from fedvalue.evidence._reports import reports
 from fedvalue.evidence._retrain import job_of, trained_again
 from fedvalue.evidence._run import LeftRun, open_run
 from fedvalue.evidence._signed import signatures_of, write_signed
 from fedvalue.evidence._values import again, by_another_method
 from fedvalue.evidence._verdict import Check, Verdict, only_consistent, unchecked, undecided, wrong
+from fedvalue.report import FEDERATION
 from fedvalue.run import EVIDENCE_FILE, Job, MethodLike, as_method
 from fedvalue.store import UtilityStore
 from fedvalue.values import Values
@@ -118,6 +120,7 @@ def _of_store(
             return
         yield from chain_of(store, values)
         yield from ranges(left, store, values)
+        yield from replies(left, store, values)
         computed = list(again(left, store, values, method))
         yield from computed
         if method is not None and not is_of_the_run(left, values, method):
@@ -153,9 +156,13 @@ def _retrained(
 ) -> Iterator[Check]:
     what = "Trainings made again"
     if job is None and ((left.record or {}).get("format") != "fedvalue.run/1"):
-        yield undecided(
-            what, "the record does not say how to train. In Python, give the job: verify(…, job=fv.Job(…))"
+        why = (
+            "the rows of this federation are with its clients, so nobody can train without them. Who has them all may give a job "
+            "in Python: verify(…, job=fv.Job(…))"
+            if (left.record or {}).get("format") == FEDERATION
+            else "the record does not say how to train. In Python, give the job: verify(…, job=fv.Job(…))"
         )
+        yield undecided(what, why)
         return
     found = list[Check]()
     try:

@@ -52,7 +52,10 @@ class LeftRun:
     def written(self) -> list[Path]:
         """The files without the store, which may grow, what SQLite has beside it, the signatures, and hidden ones."""
         store = "" if self.store is None else self.store.name
-        apart = {EVIDENCE_FILE, *(f"{store}{end}" for end in ("", "-wal", "-shm", "-journal") if store)}
+        apart = {
+            EVIDENCE_FILE,
+            *(f"{store}{end}" for end in ("", "-wal", "-shm", "-journal", ".replies") if store),
+        }
         return [path for path in self.files if path.name not in apart and not path.name.startswith(".")]
 
 

@@ -12,6 +12,8 @@ _blocks             what held-out rows say about models, in blocks that hide sin
 _evaluation         models measured at the nodes, on rows that they hold out
 _session, _trainer  a training session whose local trainings happen at the nodes; the trainer `flower`
 _client             the app of a client: `client_app`, `add_to`
+_agreed             what an agreement says of a valuation in a federation
+_witness            replies under the signatures of nodes
 _settings, _server  the app of the server: `server_app`, `value_federation`
 _foreign, _foreign_nodes  apps that know nothing of fedvalue: `value_foreign`; which node is which client there
 _array_file, _checkpoint  what is under way, kept on disk after every round
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from fedvalue.flower._client import Party, add_to, client_app
     from fedvalue.flower._demo import demo
     from fedvalue.flower._foreign import value_foreign
+    from fedvalue.flower._plan import FederationPlan
     from fedvalue.flower._server import Task, plan_federation, server_app, value_federation
     from fedvalue.flower._settings import Settings
     from fedvalue.flower._trainer import FlowerTrainer
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Deployment",
+    "FederationPlan",
     "FlowerTrainer",
     "Party",
     "Settings",
@@ -75,6 +79,7 @@ _WHERE = {
     "_client": ("Party", "add_to", "client_app"),
     "_demo": ("demo",),
     "_foreign": ("value_foreign",),
+    "_plan": ("FederationPlan",),
     "_server": ("Task", "plan_federation", "server_app", "value_federation"),
     "_settings": ("Settings",),
     "_trainer": ("FlowerTrainer",),

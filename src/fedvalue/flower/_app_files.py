@@ -59,6 +59,10 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
         "",
         "roster.json of `fedvalue flower deploy`: keys say who is who; empty: nodes say it themselves",
     ),
+    "agreement": (
+        "",
+        "file that `fedvalue agreement new` wrote: anything else than what is agreed there is refused",
+    ),
     "quorum": (0, "begin after `patience` without absent clients if at least so many are there; 0: two"),
     "missing": ("refuse", "when clients are lost later: refuse, or use-known to value those who are left"),
     "deadline": (600.0, "seconds that a round may take before a silent node is left out"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,11 @@ from fedvalue.flower._wire import (
     shapes_of,
     to_record,
 )
+from fedvalue.flower._witness import SIGNATURE, block_digest, model_digests, reply_of
 from fedvalue.learners import make_learner
+from fedvalue.learners.metrics import METRICS as METRICS_OF
 from fedvalue.outcome import Outcome
+from fedvalue.replies import Reply, digest_of_metrics
 from fedvalue.scenarios import Dataset, Scale, Scenario
 from fedvalue.training import Learner, Reseeding, Session, Stack, Training, later_rounds, outcomes_of
 
@@ -92,7 +96,8 @@ def add_to(
     def handle(message: Message, context: Context) -> Message:
         try:
             wanted = model or str(context.run_config["model"])
-            content = answer(message, load(context), wanted, device)
+            key = context.node_config.get("signing-key")
+            content = answer(message, load(context), wanted, device, Path(str(key)) if key else None)
         except Exception as error:
             log(ERROR, "This node cannot answer %s", message.metadata.message_type, exc_info=error)
             raise _without_rows(error) from None
@@ -109,9 +114,13 @@ def _without_rows(error: Exception) -> Exception:
 
 
 def answer(
-    message: Message, party: Party, model: str | Callable[..., Any] | Learner, device: str = "cpu"
+    message: Message,
+    party: Party,
+    model: str | Callable[..., Any] | Learner,
+    device: str = "cpu",
+    key: Path | None = None,
 ) -> RecordDict:
-    """What this party replies."""
+    """What this party replies, signed with this private key if there is one."""
     config = settings_of(message.content)
     if config.get("protocol") != PROTOCOL:
         raise InputError(
@@ -127,12 +136,22 @@ def answer(
     training = Training(**json.loads(str(config["training"])))
     _check(scenario, learner, config)
     session = learner.session(scenario, training, device, None)
-    reply = {key: config[key] for key in ("protocol", "game", "round", "rows")}
+    told = {name: config[name] for name in ("protocol", "game", "round", "rows")}
     if kind == EVALUATE:
-        records = _evaluated(session, message.content, config, len(scenario.test))
+        records, states = _evaluated(session, message.content, config, scenario)
     else:
-        records = _trained(session, message.content, config, scenario, training)
-    return RecordDict({**records, CONFIG: ConfigRecord(reply)})
+        records, states = _trained(session, message.content, config, scenario, training)
+    if key is not None:
+        told[SIGNATURE] = _signature(states(), key)
+    return RecordDict({**records, CONFIG: ConfigRecord(told)})
+
+
+def _signature(reply: Reply, key: Path) -> str:
+    try:
+        return reply.signed(key).signature
+    except InputError as error:  # it names a path of this party
+        log(ERROR, "%s", error)
+        raise InputError("The signing key of this node cannot be used; its log says why.") from error
 
 
 @contextmanager
@@ -189,7 +208,8 @@ def _check(scenario: Scenario, learner: Learner, config: Mapping[str, Any]) -> N
 
 def _trained(
     session: Session, content: RecordDict, config: Mapping[str, Any], scenario: Scenario, training: Training
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Callable[[], Reply]]:
+    """The models, and what is stated of them."""
     like, rows, t = session.initial(), count_in(config, "rows", 1), count_in(config, "round", 1)
     arrays = from_record(content, shapes_of(to_arrays(like), rows))
     stack, seeds = from_arrays(arrays, like), _seeds_in(config, rows)
@@ -197,7 +217,10 @@ def _trained(
     if config["alone"]:  # this was the first round of the coalition of this client; the others follow
         last = later_rounds(session, scenario, training.rounds, [(1, 0)], trained, {(0, 0): 0})
         trained = joined([trained, last])
-    return {ARRAYS: to_record(to_arrays(trained))}
+    back = to_arrays(trained)
+    return {ARRAYS: to_record(back)}, lambda: reply_of(
+        TRAIN, config, model_digests(arrays), model_digests(back)
+    )
 
 
 def _seeds_in(config: Mapping[str, Any], rows: int) -> list[int] | None:
@@ -220,18 +243,28 @@ def _reseeded(session: Session, stack: Stack, seeds: list[int], t: int) -> Stack
 
 
 def _evaluated(
-    session: Session, content: RecordDict, config: Mapping[str, Any], held_out: int
-) -> dict[str, Any]:
-    like, rows = session.initial(), count_in(config, "rows", 1)
+    session: Session, content: RecordDict, config: Mapping[str, Any], scenario: Scenario
+) -> tuple[dict[str, Any], Callable[[], Reply]]:
+    """The metrics of models, and what is stated of them."""
+    like, rows, held_out = session.initial(), count_in(config, "rows", 1), len(scenario.test)
     arrays = from_record(content, shapes_of(to_arrays(like), rows))
     measured = outcomes_of(session, from_arrays(arrays, like))
     names = list(measured[0].metrics)
     columns: dict[str, Any] = {name: [of_model.metrics[name] for of_model in measured] for name in names}
     records: dict[str, Any] = {METRICS: MetricRecord({**columns, "num-examples": held_out})}
     # How many blocks is never the server's choice: blocks that overlap would tell about single rows.
-    if config.get("blocks") is True and (blocks := block_count(held_out)):
-        records[ARRAYS] = to_record({name: _told(measured, name, blocks) for name in names})
-    return records
+    blocks: dict[str, NDArray[np.float64]] = {}
+    if config.get("blocks") is True and (count := block_count(held_out)):
+        blocks = {name: _told(measured, name, count) for name in names}
+        records[ARRAYS] = to_record(blocks)
+    stated = tuple(METRICS_OF[scenario.task])
+
+    def states() -> Reply:
+        back = [digest_of_metrics({name: of_model.metrics[name] for name in stated}) for of_model in measured]
+        told = block_digest({name: blocks[name] for name in stated if name in blocks})
+        return reply_of(EVALUATE, config, model_digests(arrays), back, told)
+
+    return records, states
 
 
 def _told(measured: Sequence[Outcome], name: str, blocks: int) -> NDArray[np.float64]:

@@ -58,20 +58,22 @@ class StacksAtNodes:
     def __call__(self, nodes: Nodes, models: Arrays) -> list[Outcome]:
         held_out = {i: r.held_out for i, r in enumerate(nodes.roster.reports) if r.held_out}
         told = self.told and why_unknown(held_out.values()) is None
-        clients, contents, sizes = [], [], []
+        clients, contents, parts = [], [], []
         for client in held_out:
+            start = 0
             for size, content in self.stacks.pack(models, client, 0):
                 cast(ConfigRecord, content[CONFIG])["blocks"] = told
                 clients.append(client)
                 contents.append(content)
-                sizes.append(size)
+                parts.append({name: array[start : start + size] for name, array in models.items()})
+                start += size
         measured: dict[int, list[dict[str, float]]] = {client: [] for client in held_out}
         blocks: dict[int, list[Arrays]] = {
             client: [] for client in held_out if told and block_count(held_out[client])
         }
         answers = nodes.ask(EVALUATE, clients, contents, 0)
-        for client, size, answer in zip(clients, sizes, answers, strict=True):
-            metrics, of_blocks = self._read(nodes, client, size, answer, client in blocks)
+        for client, part, content, answer in zip(clients, parts, contents, answers, strict=True):
+            metrics, of_blocks = self._read(nodes, client, part, content, answer, client in blocks)
             measured[client] += metrics
             nodes.roster.tally.metrics[client] += len(metrics)
             if client in blocks:
@@ -97,15 +99,25 @@ class StacksAtNodes:
         ]
 
     def _read(
-        self, nodes: Nodes, client: int, rows: int, answer: RecordDict | Failure, told: bool
+        self,
+        nodes: Nodes,
+        client: int,
+        part: Arrays,
+        question: RecordDict,
+        answer: RecordDict | Failure,
+        told: bool,
     ) -> tuple[list[dict[str, float]], Arrays]:
         """The metrics of every model and, where they are wanted, its blocks; nothing from a client that is lost by it."""
         if not isinstance(answer, Failure):
             try:
                 self.stacks.check(answer, 0)
                 held_out = nodes.roster.reports[client].held_out
-                metrics = _columns(answer, tuple(METRICS_OF[self.stacks.scenario.task]), rows, held_out)
-                return metrics, _blocks(answer, metrics, block_count(held_out)) if told else {}
+                wanted = tuple(METRICS_OF[self.stacks.scenario.task])
+                metrics = _columns(answer, wanted, rows_of(part), held_out)
+                blocks = _blocks(answer, metrics, block_count(held_out)) if told else {}
+                if nodes.witness is not None:
+                    nodes.witness.measured(EVALUATE, client, question, answer, part, metrics, blocks)
+                return metrics, blocks
             except WireError as error:
                 answer = Failure(str(error))
         nodes.lose(client, answer, 0)

@@ -14,6 +14,7 @@ from fedvalue.flower._messages import Exchange, Failure
 from fedvalue.flower._packing import Packing
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._wire import RecordDict, WireError
+from fedvalue.flower._witness import Witness
 
 __all__ = ["AloneTraining", "Nodes"]
 
@@ -22,13 +23,16 @@ class Nodes:
     """Trains at the clients of the roster; a message has `seconds` for each round of work in it.
 
     `lost` says why a client's part is missing, `diverged` at which clients some models came to numbers that are
-    not finite.
+    not finite. With a `witness` clients whose keys are known must have signed what they send.
     """
 
-    def __init__(self, roster: Roster, packing: Packing, seconds: float) -> None:
+    def __init__(
+        self, roster: Roster, packing: Packing, seconds: float, witness: Witness | None = None
+    ) -> None:
         self.roster = roster
         self.packing = packing
         self.seconds = seconds
+        self.witness = witness
         self.lost: dict[int, Failure] = {}
         self.diverged: set[int] = set()
 
@@ -86,8 +90,8 @@ class Nodes:
                 start += count
         trained: dict[tuple[int, int], Arrays] = {}
         answers = self.ask(self.packing.kind, [client for client, _, _ in sent], contents, t)
-        for (client, mine, part), answer in zip(sent, answers, strict=True):
-            back, sound = self.checked(answer, part, client, t)
+        for (client, mine, part), content, answer in zip(sent, contents, answers, strict=True):
+            back, sound = self.checked(answer, content, part, client, t)
             self.roster.tally.came(client, part, back, t)
             trained |= {(client, mine[i]): {name: a[i].copy() for name, a in back.items()} for i in sound}
         return trained
@@ -99,10 +103,16 @@ class Nodes:
         exchange = self.roster.post(
             self.packing.kind, list(contents), list(contents.values()), "1", rounds * self.seconds
         )
-        return AloneTraining(self, model, list(contents), exchange)
+        return AloneTraining(self, model, contents, exchange)
 
     def checked(
-        self, answer: RecordDict | Failure, sent: Arrays, client: int, t: int, least: int = 1
+        self,
+        answer: RecordDict | Failure,
+        question: RecordDict,
+        sent: Arrays,
+        client: int,
+        t: int,
+        least: int = 1,
     ) -> tuple[Arrays, list[int]]:
         """What came back, and which rows of it can be used; nothing and none if fewer than `least` can.
 
@@ -112,6 +122,8 @@ class Nodes:
         if not isinstance(answer, Failure):
             try:
                 back = self.packing.unpack(answer, sent, client, t)
+                if self.witness is not None:
+                    self.witness.trained(self.packing.kind, client, question, answer, sent, back)
                 count, sound = rows_of(back), sound_rows(back)
                 if len(sound) < least:
                     raise WireError("sent numbers that are not finite (NaN, infinite or very large)")
@@ -129,8 +141,11 @@ class Nodes:
 class AloneTraining:
     """Clients that are on their way through all rounds by themselves, while others advance round by round."""
 
-    def __init__(self, nodes: Nodes, model: Arrays, clients: Sequence[int], exchange: Exchange) -> None:
-        self.clients = clients
+    def __init__(
+        self, nodes: Nodes, model: Arrays, questions: Mapping[int, RecordDict], exchange: Exchange
+    ) -> None:
+        self.clients = list(questions)
+        self._questions = questions
         self._nodes = nodes
         self._model = model
         self._exchange = exchange
@@ -145,7 +160,7 @@ class AloneTraining:
         two = {name: np.broadcast_to(array, (2, *array.shape[1:])) for name, array in self._model.items()}
         trained: dict[int, tuple[Arrays, Arrays]] = {}
         for client, answer in zip(self.clients, self._exchange.answers(), strict=True):
-            back, sound = self._nodes.checked(answer, two, client, 1, least=2)
+            back, sound = self._nodes.checked(answer, self._questions[client], two, client, 1, least=2)
             roster.tally.came(client, two, back, 1)
             if sound:
                 first, last = ({name: array[row] for name, array in back.items()} for row in sound)

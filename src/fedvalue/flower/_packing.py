@@ -26,6 +26,7 @@ from fedvalue.flower._wire import (
     shapes_of,
     to_record,
 )
+from fedvalue.replies import Sitting
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
 from fedvalue.training import Learner, Training
@@ -120,6 +121,19 @@ class Stacks:
                 "target-centre": scenario.scale.centre,
                 "target-spread": scenario.scale.spread,
             }
+        )
+
+    def sitting(self, keys: Sequence[str]) -> Sitting:
+        """What the nodes are asked about, for the book of their signed replies."""
+        scenario = self.scenario
+        return Sitting(
+            self.game,
+            scenario.fingerprint,
+            learner_digest(self.learner),
+            json.dumps(asdict(self.training)),
+            tuple(scenario.names),
+            tuple(data.fingerprint for data in scenario.clients),
+            tuple(keys),
         )
 
     def unpack(self, content: RecordDict, sent: Arrays, client: int, t: int) -> Arrays:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from fedvalue._text import count, duration, listed, plural, size
-from fedvalue.coalitions import members
+from fedvalue.agreement import Agreement, Party, PayoutTerms
+from fedvalue.coalitions import members as members_of
 from fedvalue.errors import InputError
 from fedvalue.flower._arrays import bytes_of, to_arrays
 from fedvalue.flower._roster import Roster
 from fedvalue.games import FederatedGame
-from fedvalue.run import method_request, planned_trials, stored_trials
+from fedvalue.run import agreement_on, method_request, planned_trials, stored_trials
 from fedvalue.scenarios import Dataset, Scenario
 from fedvalue.trainers import seconds_per_pass
 from fedvalue.training import work_of_all, work_of_trials
@@ -40,7 +42,8 @@ class FederationPlan:
     """What a valuation would do, as far as that can be told. `rows` are those of the clients that are there.
 
     `seconds` is made of `message_rounds` times `seconds_per_message`, `seconds_of_training` at the client with the most to do,
-    and `seconds_of_measuring`. `checkpoint` is the most that is kept after a round, in bytes.
+    and `seconds_of_measuring`. `checkpoint` is the most that is kept after a round, in bytes. `job` and `members` are what an
+    agreement would say of this valuation.
     """
 
     method: str
@@ -59,6 +62,8 @@ class FederationPlan:
     seconds_of_training: float
     seconds_of_measuring: float
     checkpoint: int
+    job: Mapping[str, Any] = field(default_factory=dict)
+    members: Sequence[Mapping[str, Any]] = ()
 
     @property
     def seconds(self) -> float:
@@ -76,6 +81,31 @@ class FederationPlan:
         if data.get("format") != _FORMAT:
             raise InputError(f"Expected a plan in the format {_FORMAT!r}. Got {data.get('format')!r}.")
         return cls(**{name: value for name, value in data.items() if name not in ("format", "seconds")})
+
+    def agree(
+        self,
+        operator: Party,
+        keys: Mapping[str, str] = MappingProxyType({}),
+        payout: PayoutTerms | None = None,
+        title: str = "",
+    ) -> Agreement:
+        """The terms of this valuation as an agreement that nobody has signed yet.
+
+        The members' public keys are those that are registered for signing, or in `keys`, by name.
+        """
+        if not self.job:
+            raise InputError(
+                "This plan was made by an earlier release and does not say what would be agreed on. Make a dry run again."
+            )
+        if self.absent:
+            gone = listed(list(self.absent), _NAMED)
+            raise InputError(
+                f"Absent: {gone}. All who shall agree must be there, so that it is known which rows they have."
+            )
+        known = {member["name"]: member["key"] for member in self.members if member["key"]}
+        return agreement_on(
+            self.job, self.members, operator, {**known, **keys}, payout or PayoutTerms(), title
+        )
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -122,6 +152,8 @@ def plan_of(
     message_bytes: int,
     checkpoints: bool,
     patience: float,
+    job: Mapping[str, Any],
+    members: Sequence[Mapping[str, Any]],
 ) -> FederationPlan:
     """What valuing this game in the federation would take."""
     scenario, training = game.scenario, game.training
@@ -137,7 +169,7 @@ def plan_of(
         work = work_of_trials(scenario, training, left)
         per_client = [0.0] * game.n
         for mask, _ in left:
-            for client in members(mask):
+            for client in members_of(mask):
                 per_client[client] += 1
     model = bytes_of(to_arrays(game.learner.session(scenario, training, "cpu", None).initial()))
     abreast = max(1, memory // (6 * model))  # local trainings at once, as a session counts them
@@ -170,6 +202,8 @@ def plan_of(
         seconds_of_training=speed * _BACKWARD * epochs * most,
         seconds_of_measuring=speed * len(scenario.test) * work.trained,
         checkpoint=model * (work.first_round + math.ceil(work.trained / max(1, waves))) if checkpoints else 0,
+        job=job,
+        members=members,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from fedvalue._files import write_json
 from fedvalue._text import one_line
+from fedvalue.agreement import public_line
 from fedvalue.errors import InputError
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._names import check_names, comparable
@@ -31,6 +32,7 @@ class RegisteredClient:
 
     name: str
     key: str = ""  # until the client has sent one
+    signs: str = ""  # the Ed25519 key with which it signs replies and agreements; "" for one that does not
 
 
 def read_roster(path: Path) -> list[RegisteredClient]:
@@ -51,8 +53,14 @@ def read_roster(path: Path) -> list[RegisteredClient]:
         for client in clients
         if client.key
     }
-    if len(set(keys.values())) != len(keys):
-        raise InputError(f"Two clients in {path} have the same key: {sorted(keys)}. Each needs its own.")
+    signing = {
+        client.name: public_line(client.signs, f"the signing key of {client.name!r} in {path}")
+        for client in clients
+        if client.signs
+    }
+    for known in (keys, signing):
+        if len(set(known.values())) != len(known):
+            raise InputError(f"Two clients in {path} have the same key: {sorted(known)}. Each needs its own.")
     return clients
 
 
@@ -113,6 +121,10 @@ class Directory:
     def place(self, node: int) -> int | None:
         """The number of the client whose key the node has; None where keys do not decide."""
         return self._places.get(node)
+
+    def signing_key(self, place: int) -> str:
+        """With which key the client at this place signs its replies; "" where none is registered."""
+        return self.registered[place].signs if 0 <= place < len(self.registered) else ""
 
     def called(self, node: int) -> str:
         """The name under which the node's key is registered, or else its number."""

@@ -148,6 +148,12 @@ class Roster:
         """The client's name, or its number where it has none."""
         return self.reports[client].called(client)
 
+    @property
+    def signing_keys(self) -> tuple[str, ...]:
+        """With which keys the clients sign their replies; "" where none is registered."""
+        places = [report.position for report in self.reports]
+        return tuple(self.directory.signing_key(place) for place in places)
+
     def note(self, incident: str) -> None:
         """Something happened that belongs to the result."""
         self.incidents.append(incident)

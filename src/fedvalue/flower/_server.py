@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from logging import INFO, WARNING
 from typing import Any
 
@@ -13,6 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedvalue._files import write_json
 from fedvalue.errors import InputError
+from fedvalue.flower._agreed import agreed_in, job_terms, member_terms
 from fedvalue.flower._blocks import why_unknown
 from fedvalue.flower._checkpoint import Checkpoints, checkpoint_folder
 from fedvalue.flower._plan import PLAN_FILE, FederationPlan, plan_of
@@ -24,6 +25,7 @@ from fedvalue.flower._settings import Settings, quorum_of
 from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._valuation import Valuation
 from fedvalue.games import FederatedGame
+from fedvalue.replies import Book, book_beside
 from fedvalue.scenarios import Dataset
 from fedvalue.values import Values
 
@@ -95,8 +97,22 @@ def value_federation(
     `on_incident` is told who was left out or came back, as it happens.
     """
     game, trainer, roster = _assembled(grid, settings, task, model, on_incident)
+    valuation = _valuation_of(settings, trainer, roster)
+    if settings.agreement is not None:
+        members = member_terms(game, roster)
+        agreement = agreed_in(
+            settings.agreement, job_terms(valuation.terms(game), game), members, roster.absent
+        )
+        valuation = replace(valuation, agreement=agreement)
+    values = valuation.run(game, roster)
+    if trainer.checkpoints is not None:
+        trainer.checkpoints.remove()
+    return values
+
+
+def _valuation_of(settings: Settings, trainer: FlowerTrainer, roster: Roster) -> Valuation:
     at_nodes = settings.evaluate == "nodes"
-    valuation = Valuation(
+    return Valuation(
         method=settings.method,
         budget=settings.budget,
         seed=settings.training.seed,
@@ -108,11 +124,8 @@ def value_federation(
         out=settings.out,
         settings=settings.plain(),
         unknown=why_unknown(report.held_out for report in roster.reports) if at_nodes else None,
+        book=trainer.book,
     )
-    values = valuation.run(game, roster)
-    if trainer.checkpoints is not None:
-        trainer.checkpoints.remove()
-    return values
 
 
 def plan_federation(
@@ -135,6 +148,8 @@ def plan_federation(
         message_bytes=trainer.message_bytes,
         checkpoints=settings.checkpoints,
         patience=settings.patience,
+        job=job_terms(_valuation_of(settings, trainer, roster).terms(game), game),
+        members=member_terms(game, roster),
     )
     settings.out.mkdir(parents=True, exist_ok=True)
     write_json(settings.out / PLAN_FILE, plan.to_dict())
@@ -185,6 +200,7 @@ def _assembled(
         message_bytes=int(settings.message_mb * (1 << 20)),
         limits=settings.limits,
         checkpoints=checkpoints,
+        book=Book(book_beside(settings.store_path)) if any(roster.signing_keys) else None,
     )
     game = FederatedGame(
         scenario,

@@ -34,7 +34,7 @@ from fedvalue.flower._limits import Limits, Watch
 from fedvalue.flower._messages import Failure
 from fedvalue.flower._nodes import AloneTraining, Nodes
 from fedvalue.outcome import Outcome
-from fedvalue.training import AveragingSession, Drawing, Stack, Telling, Training, reseeds
+from fedvalue.training import AveragingSession, Drawing, Seeds, Stack, Telling, Training, reseeds
 
 __all__ = ["FlowerSession"]
 
@@ -87,6 +87,8 @@ class FlowerSession:
         self.nodes = nodes
         self.training = Training()  # the rules, as its trainer has them
         self.watch = Watch(Limits(), nodes.roster)
+        self.seeds: Seeds = {}  # of the trials that are trained now
+        self.under_way: Sequence[Trial] = ()  # those that advance together
         self.measure = measure
         self.device = inner.device
         first = inner.initial()
@@ -152,6 +154,7 @@ class FlowerSession:
         arrays = to_arrays(stack)
         orders = zip(owners, seeds, strict=True)
         keys = [_key(arrays, row, owner, seed, t) for row, (owner, seed) in enumerate(orders)]
+        self._note_sent([None if key is None else key[3] for key in keys], t)
         trained = {key: known for key in keys if key is not None and (known := self._remembered.get(key))}
         wanted: dict[int, dict[Key, int]] = {}
         for row, (owner, key) in enumerate(zip(owners, keys, strict=True)):
@@ -169,6 +172,28 @@ class FlowerSession:
         missing = missing_row(arrays)
         models = [missing if key is None else trained.get(key, missing) for key in keys]
         return from_arrays({name: np.stack([model[name] for model in models]) for name in arrays}, like=stack)
+
+    def _note_sent(self, digests: Sequence[bytes | None], t: int) -> None:
+        """Whose models they are that are sent after the first round: a row for each member of each coalition."""
+        starts, row = list[int](), 0
+        for mask, _ in self.under_way:
+            starts.append(row)
+            row += mask.bit_count()
+        if t > 1 and row == len(digests):
+            self._note(t, self.under_way, [digests[start] for start in starts])
+
+    def note_measured(self, trials: Sequence[Trial], models: Stack) -> None:
+        """Whose models they are that are measured after the last round."""
+        if self.nodes.witness is not None:
+            arrays = to_arrays(models)
+            digests = [row_digest(arrays, row) for row in range(len(trials))]
+            self._note(self.training.rounds + 1, trials, digests)
+
+    def _note(self, t: int, trials: Sequence[Trial], digests: Sequence[bytes | None]) -> None:
+        if self.nodes.witness is not None:
+            given = [self.seeds.get(number) for _, number in trials]
+            seeds = [self.training.seed if seed is None else seed for seed in given]
+            self.nodes.witness.sends(t, zip(trials, seeds, digests, strict=True))
 
     def _accepted(
         self, sent: Arrays, trained: dict[tuple[int, int], Arrays], t: int

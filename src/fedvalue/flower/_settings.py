@@ -48,6 +48,7 @@ class Settings:
     evaluate: str = "server"
     share_all_models: bool = False
     roster: Path | None = None
+    agreement: Path | None = None
     missing: str = "refuse"
     quorum: int = 0
     deadline: float = 600.0
@@ -112,9 +113,9 @@ class Settings:
                 raise InputError(f"Unknown setting {key!r} in the run configuration. {hint}".rstrip())
         if "clients" not in given:
             raise InputError("The run configuration must say how many clients take part: clients = …")
-        for optional in ("budget", "seeds", "metric", "store", "roster"):
+        for optional in ("budget", "seeds", "metric", "store", "roster", "agreement"):
             given[optional] = given.get(optional) or None
-        for path in ("out", "store", "roster"):
+        for path in ("out", "store", "roster", "agreement"):
             if given.get(path):
                 given[path] = Path(str(given[path]))
         try:

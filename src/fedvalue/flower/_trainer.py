@@ -31,8 +31,10 @@ from fedvalue.flower._reports import RemoteData, kind_of
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._session import FlowerSession
 from fedvalue.flower._tally import Tally
+from fedvalue.flower._witness import Witness
 from fedvalue.learners.metrics import Measuring
 from fedvalue.outcome import Outcome
+from fedvalue.replies import Book
 from fedvalue.scenarios import Scenario
 from fedvalue.trainers import ClaimTrials
 from fedvalue.training import (
@@ -73,7 +75,8 @@ class FlowerTrainer:
     has as many times as long. Coalitions that need a client that was left out are tried again if it answers within
     `patience` seconds after the others are done; if not, an UnavailableError names it. `message_bytes` bounds
     the models in one message, `memory` those held at once. `limits` say what is too much for one client to claim or send. With `checkpoints`, a folder, what is under way is kept there
-    after every round, and another trainer with the same goes on from it.
+    after every round, and another trainer with the same goes on from it. Clients whose keys the roster has must sign their replies, which
+    are kept in the `book`.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class FlowerTrainer:
         limits: Limits | None = None,
         log: Callable[[str], None] = lambda text: None,
         checkpoints: Checkpoints | None = None,
+        book: Book | None = None,
     ) -> None:
         if grid is None and roster is None:
             raise InputError(
@@ -111,6 +115,7 @@ class FlowerTrainer:
         self._watch: Watch | None = None
         self.log = log
         self.checkpoints = checkpoints
+        self.book = book
         self.stage: Callable[[str], None] = lambda text: None
         self._before = (roster.rounds, roster.messages) if roster else (0, 0)
         self._open: tuple[tuple[object, ...], FlowerSession] | None = None
@@ -171,6 +176,7 @@ class FlowerTrainer:
     ) -> Iterator[tuple[Trial, Outcome]]:
         """Trials with the given seeds in one session, and those that are the same training; in several attempts."""
         left = list(asked)
+        session.seeds = seeds
         if self.checkpoints is not None:
             self.checkpoints.tell_of_others()
         for _ in range(_ATTEMPTS):
@@ -191,6 +197,7 @@ class FlowerTrainer:
         need_updates(learner)
         began = time.perf_counter()
         session = self._opened(scenario, learner, training)
+        session.under_way = ()
         session.keeps_every_round = True  # what is looked at are the models of all clients after all rounds
         for _ in range(_ATTEMPTS):
             session.nodes.forget_losses()
@@ -267,6 +274,7 @@ class FlowerTrainer:
         under_way = session.take_wave(trials)
         if under_way is not None:
             wave, models = under_way.trials, from_arrays(under_way.models, like=session.initial())
+            session.under_way = wave
             after = partial(session.keep_wave, wave)
             given = (rounds, wave, models, under_way.done, seeds, self.stage, after, counted)
             yield wave, continued_rounds(session, scenario, *given)
@@ -278,6 +286,7 @@ class FlowerTrainer:
         first = first_round(session, begun, seeds)
         rows = {start: row for row, start in enumerate(begun)}
         for wave in waves(trials, session.rows):
+            session.under_way = wave
             after = partial(session.keep_wave, wave)
             yield (
                 wave,
@@ -296,6 +305,7 @@ class FlowerTrainer:
         if not trials:
             return
         models = joined([session.take(m, rows) for (_, m), rows in zip(parts, whole, strict=True)])
+        session.note_measured(trials, models)
         try:
             found, reasons = measured(session, models, trials)
         except UnavailableError:  # of these nothing can be told before the client is back
@@ -340,8 +350,13 @@ class FlowerTrainer:
         stacks = Stacks(scenario, learner, training, self.message_bytes)
         measure = StacksAtNodes(stacks, isinstance(inner, Telling)) if at_nodes else None
         checkpoint = self.checkpoint_of(inner, scenario, learner, training)
-        nodes = Nodes(roster, stacks, self.deadline)
+        nodes = Nodes(roster, stacks, self.deadline, self._witness(roster, stacks))
         return FlowerSession(inner, nodes, self.memory, measure, checkpoint=checkpoint)
+
+    def _witness(self, roster: Roster, stacks: Stacks) -> Witness | None:
+        """Who looks at signatures, where keys are known."""
+        keys = roster.signing_keys
+        return Witness(keys, self.book, stacks.sitting(keys)) if any(keys) else None
 
     def checkpoint_of(
         self, inner: AveragingSession, scenario: Scenario, learner: Learner, training: Training

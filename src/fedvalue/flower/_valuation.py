@@ -17,17 +17,29 @@ from flwr.common import log
 
 from fedvalue._files import sealed, write_file, write_json
 from fedvalue._version import __version__
+from fedvalue.agreement import Agreement
 from fedvalue.errors import InputError, MethodError, UnavailableError
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._settings import MISSING
 from fedvalue.games import FederatedGame, RestrictedGame
+from fedvalue.replies import Book
 from fedvalue.report import FEDERATION, render
-from fedvalue.run import RECORD_FILE, REPORT_FILE, VALUES_FILE, add_disclosure, keep_earlier, value
+from fedvalue.run import (
+    AGREEMENT_FILE,
+    RECORD_FILE,
+    REPORT_FILE,
+    VALUES_FILE,
+    add_disclosure,
+    keep_earlier,
+    value,
+)
 from fedvalue.store import UtilityStore, read_history
 from fedvalue.values import Values
 from fedvalue.weights import without_clients
 
 __all__ = ["Valuation", "value_of_those_who_answer"]
+
+_LIMITS = ("max-claim", "max-update")  # clients beyond them are refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +47,8 @@ class Valuation:
     """Which method, what to do when clients are missing, and where trainings and results go.
 
     `unknown` says why nothing is known of the luck of the test rows, where that is so from the start. `settings` are all that
-    the run was told, for its record. `groups` are clients that join as one party, by name.
+    the run was told, for its record. `groups` are clients that join as one party, by name. `book` has the signatures of the nodes. The results carry the
+    hash of an `agreement`; whether this is what was agreed is looked at before.
     """
 
     method: str
@@ -49,6 +62,8 @@ class Valuation:
     unknown: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] | None = None
+    book: Book | None = None
+    agreement: Agreement | None = None
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -71,12 +86,15 @@ class Valuation:
                 "evaluated_at": self.evaluated_at,
             }
             facts |= {"incidents": roster.incidents} if roster.incidents else {}
+            if self.book is not None and self.book.lines:
+                facts["replies"] = {"lines": self.book.lines, "link": self.book.link}
             notes = (*values.notes, self.unknown) if self.unknown and values.parts else values.notes
             values = replace(
                 values,
                 details={**values.details, **facts},
                 notes=notes,
                 absent={**roster.absent, **values.absent},
+                agreement="" if self.agreement is None else self.agreement.hash,
             ).as_written()
             self._leave(values, store, {**self._record(game, values), "began": began, "ended": _now()})
         return values
@@ -98,6 +116,8 @@ class Valuation:
     def _leave(self, values: Values, store: UtilityStore, record: Mapping[str, Any]) -> None:
         """Earlier results are kept elsewhere. The values come last: whoever waits for them finds all."""
         keep_earlier(self.out)
+        if self.agreement is not None:
+            self.agreement.save(self.out / AGREEMENT_FILE)
         write_json(self.out / RECORD_FILE, sealed(record))
         try:
             content = render(values, read_history(store, values), record, budget=self.budget)
@@ -108,10 +128,11 @@ class Valuation:
         add_disclosure(self.out, values.disclosure, values.game_id)
         write_json(self.out / VALUES_FILE, sealed(values.to_dict()))
 
-    def _record(self, game: FederatedGame, values: Values) -> dict[str, Any]:
-        """Who took part and who did not, by which rules, what happened, and what it took."""
+    def terms(self, game: FederatedGame) -> dict[str, Any]:
+        """What is trained and how it is valued, as plain data: what can be agreed on before."""
+        scenario = game.scenario
+        test = {"rows": len(scenario.test), "fingerprint": scenario.test.fingerprint}
         return {
-            "format": FEDERATION,
             "game_id": game.id,
             "metric": game.metric,
             "stored_as": game.stored_as,
@@ -125,14 +146,31 @@ class Valuation:
             "seed": self.seed,
             "missing": self.missing,
             "evaluated_at": self.evaluated_at,
+            "limits": {name: self.settings[name] for name in _LIMITS if name in self.settings},
             "scenario": {
-                "name": game.scenario.name,
-                "clients": list(game.names),
-                "rows": [len(data) for data in game.scenario.clients],
-                "fingerprint": game.scenario.fingerprint,
+                "name": scenario.name,
+                "rows": [len(data) for data in scenario.clients],
+                "fingerprint": scenario.fingerprint,
+                "task": [scenario.task, scenario.classes, scenario.vocabulary],
+                "test": test,
+                "parts": sorted(scenario.test_parts),
             },
             "learner": dict(game.learner.identity()),
             "training": game.training.plain(),
+        }
+
+    def _record(self, game: FederatedGame, values: Values) -> dict[str, Any]:
+        """Who took part and who did not, by which rules, what happened, and what it took."""
+        terms = self.terms(game)
+        clients = {
+            "clients": list(game.names),
+            "fingerprints": [data.fingerprint for data in game.scenario.clients],
+        }
+        return {
+            "format": FEDERATION,
+            **terms,
+            "scenario": {**terms["scenario"], **clients},
+            **({} if self.agreement is None else {"agreement": self.agreement.hash}),
             "game": {
                 "seeds": game.seeds,
                 "idle": list(game.idle),

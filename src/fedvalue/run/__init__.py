@@ -3,7 +3,13 @@
 `value` and `compare` drive methods on a game; a `Job` is the whole main job, from the data to the report.
 """
 
-from fedvalue.run._agreed import not_as_agreed, payout_terms_of, terms_agreed_for
+from fedvalue.run._agreed import (
+    agreement_on,
+    not_as_agreed,
+    payout_terms_of,
+    refuse_other_terms,
+    terms_agreed_for,
+)
 from fedvalue.run._agreed_words import agreement_lines
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._claims import Claims, what_if_claimed
@@ -71,6 +77,7 @@ __all__ = [
     "add_disclosure",
     "agreement_lines",
     "MethodLike",
+    "agreement_on",
     "as_method",
     "benchmark",
     "check_options",
@@ -90,6 +97,7 @@ __all__ = [
     "read_disclosures",
     "read_record",
     "read_values",
+    "refuse_other_terms",
     "refuse_signed",
     "refuse_two_ways",
     "run",

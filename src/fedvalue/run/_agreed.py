@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "agreement_of",
+    "agreement_on",
     "members_of",
     "not_as_agreed",
     "payout_terms_of",
     "refuse_other_job",
+    "refuse_other_terms",
     "terms_agreed_for",
     "terms_of",
 ]
@@ -64,31 +66,55 @@ def agreement_of(
     title: str = "",
     made: str | None = None,
 ) -> Agreement:
-    """The terms of a job, to be signed. Payout terms that no values could be paid by are refused now."""
-    names = job.prepared.scenario.names
+    """The terms of a job, to be signed."""
+    return agreement_on(terms_of(job), members_of(job.prepared.scenario), operator, keys, terms, title, made)
+
+
+def agreement_on(
+    job: Mapping[str, Any],
+    members: Sequence[Mapping[str, Any]],
+    operator: Party,
+    keys: Mapping[str, str],
+    terms: PayoutTerms,
+    title: str = "",
+    made: str | None = None,
+) -> Agreement:
+    """The terms of what will be run, to be signed. Payout terms that no values could be paid by are refused now."""
+    names = tuple(member["name"] for member in members)
     alike = Values(np.ones(len(names)), names, "exact", 0, guarantee="exact")
     payout(alike, terms.pot or 1_000_000, terms.rule, terms.min_share, terms.step, terms.currency, draws=100)
-    check_copies(terms.copies, job.groups)
-    return new_agreement(terms_of(job), members_of(job.prepared.scenario), operator, keys, terms, title, made)
+    check_copies(terms.copies, job["groups"])
+    return new_agreement(job, members, operator, keys, terms, title, made)
 
 
 def refuse_other_job(agreement: Agreement, job: Job) -> None:
     """Raises where the job is not the one that was agreed, or where the agreement is not signed."""
+    refuse_other_terms(agreement, terms_of(job), members_of(job.prepared.scenario))
+
+
+def refuse_other_terms(
+    agreement: Agreement,
+    terms: Mapping[str, Any],
+    members: Sequence[Mapping[str, Any]],
+    what: str = "job",
+    parts: Collection[str] = ("name", "rows", "fingerprint"),
+) -> None:
+    """Raises where the agreement is not signed, or where terms or members (by these parts of them) are not the agreed ones."""
     wrong = agreement.problems()
     if wrong:
         raise InputError(
             f"The agreement does not stand: {'; '.join(wrong)}. `fedvalue agreement show FILE` lists who has signed, and "
             "`fedvalue agreement sign FILE --key KEY` signs it."
         )
-    found = list(differences(agreement.job, terms_of(job)))
-    now = {member["name"]: member for member in members_of(job.prepared.scenario)}
-    agreed = {m["name"]: {k: v for k, v in m.items() if k != "key"} for m in agreement.terms["members"]}
+    found = list(differences(agreement.job, terms))
+    now = {member["name"]: {part: member[part] for part in parts} for member in members}
+    agreed = {m["name"]: {k: v for k, v in m.items() if k in parts} for m in agreement.terms["members"]}
     found += differences(agreed, now)
     found += [] if list(agreed) == list(now) else ["the order of the clients"]
     if found:
         more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         raise InputError(
-            f"This job is not the one that was agreed. It differs in {'; '.join(found[:_NAMED])}{more}. Run what was "
+            f"This {what} is not the one that was agreed. It differs in {'; '.join(found[:_NAMED])}{more}. Run what was "
             "agreed, or make another agreement."
         )
 

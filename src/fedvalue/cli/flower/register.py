@@ -16,6 +16,12 @@ def register(
     folder: Annotated[Path, typer.Argument(help="Folder of the deployment.")],
     name: Annotated[str, typer.Argument(help="Name of the client, as in roster.json.")],
     key: Annotated[Path, typer.Argument(help="The client's node.key.pub.")],
+    signs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY.pub", help="The client's key for signing: its replies must be signed then."
+        ),
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="The client has a new key; the old one is not valid any more.")
     ] = False,
@@ -23,5 +29,7 @@ def register(
     """Let a client's node in, and bind name and place to its key."""
     from fedvalue.flower import register as bind
 
-    fingerprint = bind(folder, name, key, replace)
+    fingerprint = bind(folder, name, key, replace, signs)
+    if signs is not None:
+        say(f"What {name} sends must be signed with the key in {signs}.")
     say(f"{name} is known by the key {fingerprint}. Compare that with the client over the telephone.")

@@ -12,6 +12,7 @@ from pathlib import Path
 from flwr.cli.build import build_fab_from_disk
 
 from fedvalue._checks import did_you_mean
+from fedvalue.agreement import read_public_line
 from fedvalue.errors import InputError
 from fedvalue.flower._app_files import Value
 from fedvalue.flower._names import comparable
@@ -34,10 +35,13 @@ from fedvalue.values import Values
 __all__ = ["plan_deployment", "register", "run_deployment"]
 
 
-def register(folder: Path, name: str, key_file: Path, replace: bool = False) -> str:
+def register(
+    folder: Path, name: str, key_file: Path, replace: bool = False, signs: Path | None = None
+) -> str:
     """Binds a client's name and place to its public key, and lets the node with this key in; the key's fingerprint.
 
     A client that has a key already gets another one only with `replace`; the node with the old one does not come in any more.
+    `signs` is the file of its public key for signing: from then on its replies must be signed.
     """
     deployment, clients = Deployment.read(folder), read_roster(folder / ROSTER)
     place = _place(clients, name)
@@ -58,11 +62,19 @@ def register(folder: Path, name: str, key_file: Path, replace: bool = False) -> 
             f"{clients[place].name!r} has another key already. Ask them whether they have made a new one; then register it "
             "with --replace."
         )
+    signing = clients[place].signs if signs is None else read_public_line(signs)
+    if signing != clients[place].signs and clients[place].signs and not replace:
+        raise InputError(
+            f"{clients[place].name!r} has another key for signing already. Ask them whether they have made a new one; then "
+            "register it with --replace."
+        )
+    if signing and any(client.signs == signing for i, client in enumerate(clients) if i != place):
+        raise InputError(f"This key for signing is that of another client. Ask {name!r} for theirs.")
     with _link(folder, deployment) as link:
         if before is not None and before != key:
             link.unregister(before)
         link.register(key, clients[place].name)
-    clients[place] = RegisteredClient(clients[place].name, " ".join(line.split()[:2]))
+    clients[place] = RegisteredClient(clients[place].name, " ".join(line.split()[:2]), signing)
     write_roster(folder / ROSTER, clients)
     return _fingerprint(line)
 

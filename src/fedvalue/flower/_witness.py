@@ -1,0 +1,114 @@
+"""Replies under the signatures of nodes: what is signed, checked as soon as it comes, and written into the book.
+
+Flower has every node sign its requests with the key that it is registered with, an ECDSA key, and nobody but the SuperLink sees that.
+So nodes have a second key, Ed25519 as in agreements, whose signatures others can check from files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from fedvalue.coalitions import Trial
+from fedvalue.flower._arrays import Arrays, row_digest, rows_of
+from fedvalue.flower._wire import RecordDict, WireError, settings_of
+from fedvalue.replies import Book, Reply, Sitting, digest_of_bytes, digest_of_metrics
+
+__all__ = ["SIGNATURE", "Witness", "block_digest", "model_digests", "reply_of"]
+
+SIGNATURE = "signature"  # in the settings of a reply
+
+
+def model_digests(models: Arrays) -> tuple[str, ...]:
+    """A digest for each of these models."""
+    return tuple(digest_of_bytes(row_digest(models, row)) for row in range(rows_of(models)))
+
+
+def block_digest(blocks: Mapping[str, Any]) -> str:
+    """A digest of what blocks of rows say, by metric; nothing where they say nothing."""
+    digest = sha256()
+    for name in sorted(blocks):
+        digest.update(name.encode() + np.ascontiguousarray(blocks[name], np.float64).tobytes())
+    return digest_of_bytes(digest.digest()) if blocks else ""
+
+
+def reply_of(
+    kind: str, settings: Mapping[str, Any], sent: Sequence[str], back: Sequence[str], blocks: str = ""
+) -> Reply:
+    """What is stated of a message with these settings: both sides have them, so the signature is all that travels."""
+    training = str(settings["training"])
+    seeds = settings.get("seeds") or [json.loads(training)["seed"]] * len(sent)
+    return Reply(
+        kind.split(".")[0],
+        str(settings["game"]),
+        str(settings["data"]),
+        str(settings["learner"]),
+        training,
+        int(settings["round"]),
+        bool(settings["alone"]),
+        tuple(seeds),
+        tuple(sent),
+        tuple(back),
+        blocks,
+    )
+
+
+class Witness:
+    """Refuses replies that a client with a known key has not signed, and keeps the signatures of the others.
+
+    `keys` are the clients' public keys, "" for one that has none and need not sign. Without a `book` nothing is kept.
+    """
+
+    def __init__(self, keys: Sequence[str], book: Book | None = None, sitting: Sitting | None = None) -> None:
+        self.keys = tuple(keys)
+        self.book = book
+        self.game = "" if sitting is None else sitting.game
+        if book is not None and sitting is not None:
+            book.begin(sitting)
+
+    def trained(
+        self, kind: str, client: int, question: RecordDict, answer: RecordDict, sent: Arrays, back: Arrays
+    ) -> None:
+        """A reply with models. Only as many of those `sent` were in the message as its settings say."""
+        settings = settings_of(question)
+        rows = {name: array[: settings["rows"]] for name, array in sent.items()}
+        self._check(client, reply_of(kind, settings, model_digests(rows), model_digests(back)), answer)
+
+    def measured(
+        self,
+        kind: str,
+        client: int,
+        question: RecordDict,
+        answer: RecordDict,
+        sent: Arrays,
+        metrics: Sequence[Mapping[str, float]],
+        blocks: Mapping[str, Any],
+    ) -> None:
+        """A reply with the metrics of models."""
+        back = [digest_of_metrics(of_model) for of_model in metrics]
+        reply = reply_of(kind, settings_of(question), model_digests(sent), back, block_digest(blocks))
+        self._check(client, reply, answer)
+
+    def sends(self, t: int, models: Iterable[tuple[Trial, int, bytes | None]]) -> None:
+        """Whose models they are that go out in round t, with the seed of each; those measured go out in one round more."""
+        if self.book is not None:
+            told = ((trial, seed, digest_of_bytes(digest)) for trial, seed, digest in models if digest)
+            self.book.add_models(self.game, t, told)
+
+    def _check(self, client: int, reply: Reply, answer: RecordDict) -> None:
+        key = self.keys[client]
+        if not key:
+            return
+        signature = settings_of(answer).get(SIGNATURE)
+        if not isinstance(signature, str):
+            raise WireError("sent a reply without a signature, and its key for signing is known")
+        if not reply.is_signed(key, signature):
+            raise WireError(
+                "sent a reply whose signature does not fit: it was made with another key, or under something else"
+            )
+        if self.book is not None:
+            self.book.add_reply(client, reply, signature)
