@@ -138,7 +138,9 @@ class TestRefused:
         with pytest.raises(InputError, match="key: agreed"):
             value_federation(consortium.signing.grid(), consortium.settings(**told), TASK)
 
-    def test_an_agreement_that_is_not_signed_or_not_there(self, consortium: Consortium, tmp_path: Path) -> None:
+    def test_an_agreement_that_is_not_signed_or_not_there(
+        self, consortium: Consortium, tmp_path: Path
+    ) -> None:
         file = replace(consortium.agreement, signatures=()).save(tmp_path / "bare.json")
         with pytest.raises(InputError, match="does not stand: not signed by Clearing"):
             value_federation(consortium.signing.grid(), consortium.settings(agreement=str(file)), TASK)
@@ -163,5 +165,7 @@ def test_the_command_makes_an_agreement_of_a_plan(consortium: Consortium, tmp_pa
     again = CliRunner().invoke(app, [*told[:2], str(tmp_path / "b.json"), *told[3:], "--", "--exact"])
     assert (again.exit_code, "A plan says what will be run" in again.output) == (2, True)
     (tmp_path / "bad.json").write_text("[]")
-    bad = CliRunner().invoke(app, [*told[:2], str(tmp_path / "c.json"), *told[3:5], "--plan", str(tmp_path / "bad.json")])
+    bad = CliRunner().invoke(
+        app, [*told[:2], str(tmp_path / "c.json"), *told[3:5], "--plan", str(tmp_path / "bad.json")]
+    )
     assert (bad.exit_code, "is not a plan" in bad.output) == (2, True)
