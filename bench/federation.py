@@ -10,7 +10,8 @@ in the same deployment, and without what they share (starting processes, asking 
                 Flower's strategies do: asking for replies as often as a valuation does, and through Flower's own
                 send_and_receive, which looks every 3 s
 
-Messages are counted because each has Flower start an app at a node, which takes seconds.
+Messages are counted because each has Flower start an app at a node, which takes seconds. Nothing is kept between rounds
+(checkpoints = false): with checkpoints, as is the default, a client in none of the larger coalitions has a message for every round too.
 
     python bench/federation.py [--clients 3 6] [--rounds 4]
 """
@@ -153,7 +154,9 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[3, 6], choices=METHODS)
     parser.add_argument("--rounds", type=int, default=4)
     chosen = parser.parse_args()
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {chosen.rounds} rounds")
+    print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {chosen.rounds} rounds, checkpoints = false"
+    )
     rows = [measured(clients, chosen.rounds) for clients in chosen.clients]
     print(table(list(rows[0]), [[str(cell) for cell in row.values()] for row in rows]))
     print("Bars:", ", ".join(f"{name} {bar}" for name, bar in BARS.items()))

@@ -29,6 +29,7 @@ __all__ = ["LeftRun", "open_run"]
 _SECTIONS = (
     "scenario", "asked", "options", "training", "game", "versions", "model_options", "learner", "groups", "cover", "absent",
 )  # fmt: skip
+_PLAN_FILE = "plan.json"  # of a federation: a dry run writes it again whenever somebody asks
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ class LeftRun:
 
     @property
     def written(self) -> list[Path]:
-        """The files without the store, which may grow, what SQLite has beside it, the signatures, and hidden ones."""
+        """The files without the store, which may grow, what is beside it, plans, the signatures, and hidden ones."""
         store = "" if self.store is None else self.store.name
         apart = {
             EVIDENCE_FILE,
+            _PLAN_FILE,
             *(f"{store}{end}" for end in ("", "-wal", "-shm", "-journal", ".replies") if store),
         }
         return [path for path in self.files if path.name not in apart and not path.name.startswith(".")]

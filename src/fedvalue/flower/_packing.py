@@ -130,7 +130,7 @@ class Stacks:
             self.game,
             scenario.fingerprint,
             learner_digest(self.learner),
-            json.dumps(asdict(self.training)),
+            json.dumps(self.training.plain()),
             tuple(scenario.names),
             tuple(data.fingerprint for data in scenario.clients),
             tuple(keys),
