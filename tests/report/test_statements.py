@@ -219,3 +219,38 @@ def test_values_alone_have_statements_too() -> None:
     assert "How far this amount could be off is not known." in text
     assert "was not trained with the same random numbers" in text
     assert json.dumps(facts.to_dict(), default=str)
+
+
+class TestParties:
+    """A member hears of its group, and a copy that it shares; the others are not named."""
+
+    def of(self) -> Facts:
+        values = Values(
+            [0.3, -0.1, 0.4, 0.2], CITIES, "exact", 16, guarantee="exact", groups={"Holding": CITIES[:2]}
+        )
+        return gather(values, terms=Terms("1000", "EUR"))
+
+    def test_a_member_hears_of_its_group_its_value_and_how_it_is_divided(self, tmp_path: Path) -> None:
+        facts = self.of()
+        for name, other in (CITIES[:2], CITIES[1::-1]):
+            text = said(facts, name)
+            assert "It belongs to the group Holding: 2 clients that join as one party." in text
+            assert "The value of the group is +0.2000" in text
+            assert "divided among its members in proportion to their values in it" in text
+            assert "members of a group one after the other" in text
+            assert other not in text
+        assert "group Holding" not in said(facts, "Como")
+        pages = write_statements(facts, tmp_path)
+        assert "one client and its group only" in pages[0].read_text(encoding="utf-8")
+        assert "one client only" in pages[2].read_text(encoding="utf-8")
+        assert [Page(p.read_text(encoding="utf-8")).data["group"] for p in pages[1:3]] == ["Holding", None]
+
+    def test_a_copy_hears_that_it_shares(self) -> None:
+        alike = [0.0, 0.4, 0.3, 0.5, 0.4, 0.4, 0.5, 0.5]  # the first and the third
+        table = np.array([alike[mask & 7] + 0.25 * (mask >> 3) for mask in range(16)])
+        facts = gather(*complete(table, CITIES), terms=Terms("1000", "EUR", copies="share"))
+        paid = {client.name: client.paid for client in facts.clients}
+        assert paid == {"Aachen": "200.00", "Bern": "266.67", "Como": "200.00", "Delft": "333.33"}
+        assert "interchangeable with 1 other client: they share one part equally" in said(facts, "Aachen")
+        assert "not in proportion to the values" in said(facts, "Bern")
+        assert "share one part equally" not in said(facts, "Bern")

@@ -12,6 +12,7 @@ from fedvalue.outcome import UTILITY
 from fedvalue.payout import RULES, Payout
 from fedvalue.report._clients import Client
 from fedvalue.report._compared import Without
+from fedvalue.report._parties import of_copies, of_group
 from fedvalue.report._trained import Absent
 from fedvalue.report._words import NAME, decimals_of, fixed, interval_text, over_seeds, signed, unbracketed
 from fedvalue.values import Values
@@ -62,8 +63,9 @@ def _statement(
     values: Values, client: Client, paid: Payout | Absent, compared: Without, audit: Audit | Absent, unit: str
 ) -> Statement:
     parts = (
-        _amount(client, paid, unit),
+        [*_amount(client, paid, unit), *of_copies(client, paid)],
         [*_rows(client), *_value(values, client)],
+        of_group(values, client, paid),
         _without(values, compared),
         _remarks(client, audit),
     )
@@ -106,14 +108,12 @@ def _value(values: Values, client: Client) -> list[str]:
     if client.low is not None:
         worth += f" ({interval_text(client, decimals)} with 95% confidence)"
     better = "improves" if values.higher_is_better else "lowers"
-    said = [
-        f"{worth}: by so much its data {better} the {metric} of the common model, on average over all orders in which the "
-        f"{count(values.n)} clients could have joined."
-    ]
+    orders = f"on average over all orders in which the {count(values.n)} clients could have joined"
+    orders += ", members of a group one after the other" if values.groups else ""
+    said = [f"{worth}: by so much its data {better} the {metric} of the common model, {orders}."]
     if client.value < 0:
         said[0] = (
-            f"{worth}: on average over all orders in which the {count(values.n)} clients could have joined, the common model "
-            f"has a worse {metric} with its data than without. That does not say why."
+            f"{worth}: {orders}, the common model has a worse {metric} with its data than without. That does not say why."
         )
     mean = float(values.mean.mean())
     if values.n > 1 and mean > 0:

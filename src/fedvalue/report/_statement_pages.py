@@ -1,4 +1,4 @@
-"""A page for each client, to be sent to that client alone: nothing in it is about any other client."""
+"""A page for each client, to be sent to that client alone: no other client is named in it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fedvalue._text import one_line
 from fedvalue.errors import InputError
 from fedvalue.report._facts import Facts
 from fedvalue.report._page import script_text
+from fedvalue.report._parties import group_of
 from fedvalue.report._statement import Statement
 from fedvalue.report._templates import html, markdown, style_sheet
 
@@ -41,7 +42,16 @@ def statement_page(facts: Facts, one: Statement, kind: str = "html") -> str:
     """The page of one client. The same facts give the same bytes."""
     if kind == "md":
         return re.sub(r"\n{3,}", "\n\n", markdown("statement", facts, one=one)).strip("\n") + "\n"
-    return str(html("statement", facts, one=one, style=style_sheet(), data=script_text(_data(facts, one))))
+    return str(
+        html(
+            "statement",
+            facts,
+            one=one,
+            group=group_of(facts.values, one.client),
+            style=style_sheet(),
+            data=script_text(_data(facts, one)),
+        )
+    )
 
 
 def file_name(name: str) -> str:
@@ -66,5 +76,6 @@ def _data(facts: Facts, one: Statement) -> dict[str, Any]:
         "payout": client.paid,
         "range_95": client.paid_range,
         "unit": facts.unit,
+        "group": group_of(facts.values, client),
         "paragraphs": list(one.paragraphs),
     }

@@ -245,7 +245,7 @@ def _trained(
         utilities, seeds = history.utilities, history.seeds
     if any(not 0 <= mask <= full_mask(values.n) for mask in utilities):
         raise InputError(f"A coalition names clients beyond the {values.n} of these values.")
-    return Trained(utilities, seeds)
+    return Trained(utilities, seeds or None)
 
 
 def _history(values: Values, store: StoreLike) -> History:
