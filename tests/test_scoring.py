@@ -43,11 +43,13 @@ def test_known_answers(metric, estimate: list, truth: list, expected: float) -> 
 
 
 @given(pairs=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=30))
-def test_kendall_counts_ties_as_scipy_does(pairs: list[tuple[int, int]]) -> None:
-    from scipy.stats import kendalltau
+def test_rankings_count_ties_as_scipy_does(pairs: list[tuple[int, int]]) -> None:
+    from scipy.stats import kendalltau, spearmanr
 
     found, true = zip(*pairs, strict=True)
     assert scoring.kendall(found, true) == pytest.approx(kendalltau(found, true).statistic, nan_ok=True)
+    if len(set(found)) > 1 < len(set(true)):  # of constants scipy warns
+        assert scoring.spearman(found, true) == pytest.approx(spearmanr(found, true).statistic)
 
 
 @given(truth=vectors)

@@ -62,9 +62,7 @@ def spearman(estimate: Vector, truth: Vector) -> float:
     >>> spearman([1.0, 2.0, 3.0], [10.0, 30.0, 20.0])
     0.5
     """
-    from scipy.stats import spearmanr
-
-    return _rank_correlation(lambda found, true: spearmanr(found, true).statistic, estimate, truth)
+    return _rank_correlation(_rho, estimate, truth)
 
 
 def payout_error(estimate: Vector, truth: Vector) -> float:
@@ -101,6 +99,18 @@ def _tau(found: NDArray[np.float64], true: NDArray[np.float64]) -> float:
     """From all pairs at once: with a handful of clients that is many times as quick as scipy's function."""
     a, b = (np.sign(values[:, None] - values) for values in (found, true))
     return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
+
+
+def _rho(found: NDArray[np.float64], true: NDArray[np.float64]) -> float:
+    """Likewise: the correlation of the ranks."""
+    return float(np.corrcoef(_ranks(found), _ranks(true))[0, 1])
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From 1 for the smallest; those that are level share the mean of their ranks."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: NDArray[np.float64] = (np.cumsum(count) - (count - 1) / 2)[place]
+    return ranks
 
 
 def _levelled(values: NDArray[np.float64]) -> NDArray[np.float64]:

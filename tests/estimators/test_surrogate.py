@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
@@ -23,8 +24,8 @@ from fedvalue.estimators.surrogate._design import best_additions, fixed_plan, ot
 from fedvalue.estimators.surrogate._kernel import MEAN, SD, Coalitions, Landmarks
 from fedvalue.estimators.surrogate._one_seed import OneSeed
 from fedvalue.estimators.surrogate._posterior import Likelihood, posterior
-from fedvalue.estimators.surrogate._prior import Prior, UnfitError
-from fedvalue.estimators.surrogate._terms import terms
+from fedvalue.estimators.surrogate._prior import Prior, UnfitError, at_hand
+from fedvalue.estimators.surrogate._terms import Term, terms
 from fedvalue.testing.games import (
     Array,
     KnownGame,
@@ -112,6 +113,27 @@ class TestClosedForms:
         size = np.abs(kernel).max()
         assert prior.rows(everyone) == pytest.approx(to_values @ kernel, abs=1e-8 * size)
         assert prior.values() == pytest.approx(to_values @ kernel @ to_values.T, abs=1e-8 * size)
+
+    def test_what_hyper_parameters_do_not_change_is_computed_once(self) -> None:
+        """Bit by bit the same, for other coalitions too."""
+        prior, some, others = some_prior(5, 1), *(Coalitions.of(masks, 5) for masks in ([1, 6, 31], [3, 4]))
+        asked: list[Coalitions] = []
+
+        def counted(part: Term) -> Term:
+            def likeness(a: Coalitions, b: Coalitions) -> Array:
+                asked.append(b)
+                return part.likeness(a, b)
+
+            return replace(part, likeness=likeness)
+
+        quick = replace(prior, parts=at_hand([counted(part) for part in prior.parts], some))
+        for q in (prior.q, MEAN):
+            now, before = replace(quick, q=q), replace(prior, q=q)
+            assert (now.utilities(some) == before.utilities(some)).all()
+            assert (now.rows(some) == before.rows(some)).all()
+        assert len(asked) == len(prior.parts)
+        assert (quick.between(some, others) == prior.between(some, others)).all()
+        assert (quick.rows(others) == prior.rows(others)).all()
 
     def test_the_posterior_is_that_of_the_whole_table(self) -> None:
         n, prior = 5, some_prior(5, 1)

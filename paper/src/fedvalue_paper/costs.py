@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedvalue.coalitions import full_mask, members
+import numpy as np
+
+from fedvalue.coalitions import full_mask, membership
 from fedvalue.games import FederatedGame
 from fedvalue.trainers import LocalTrainer
 from fedvalue_paper.files import write_whole
@@ -20,6 +22,7 @@ __all__ = [
     "mean_prefix",
     "measure_cost",
     "orders_trained",
+    "samples_of",
     "seconds_alone",
     "smallest_client",
 ]
@@ -38,11 +41,21 @@ class Cost:
 
     def of(self, masks: Iterable[int], sizes: list[int]) -> float:
         """Training these coalitions one after the other."""
-        return sum(self.fixed + self.per_sample * sum(sizes[i] for i in members(mask)) for mask in masks)
+        trained = list(masks)
+        return self.fixed * len(trained) + self.per_sample * samples_of(trained, sizes)
 
     def of_all_orders(self, sizes: list[int]) -> float:
         """Training every prefix of all n! orders anew: on average a prefix has (n + 1)/2 clients."""
         return orders_trained(len(sizes)) * (self.fixed + self.per_sample * mean_prefix(sizes))
+
+
+def samples_of(masks: Sequence[int], sizes: Sequence[int]) -> int:
+    """The samples of these coalitions, those of a client as often as it is in one.
+
+    >>> samples_of([0b01, 0b11], [10, 5])
+    25
+    """
+    return int(membership(masks, len(sizes)).sum(0) @ np.array(sizes, np.int64))
 
 
 def orders_trained(n: int) -> int:
@@ -84,7 +97,7 @@ def measure_cost(game: FederatedGame, device: str) -> Cost:
     sizes = [len(data) for data in game.scenario.clients]
     masks = [smallest_client(game), full_mask(game.n)]
     seconds_alone(game, masks[0])
-    few, many = (sum(sizes[i] for i in members(mask)) for mask in masks)
+    few, many = (samples_of([mask], sizes) for mask in masks)
     quick, slow = _quickest(game, masks)
     per_sample = max(0.0, (slow - quick) / (many - few)) if many > few else 0.0
     return Cost(max(0.0, quick - per_sample * few), per_sample, ((few, quick), (many, slow)), device)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedvalue.coalitions import full_mask, members
+from fedvalue.coalitions import full_mask
 from fedvalue.errors import InputError, MethodError
 from fedvalue.games import FederatedGame, TableGame
 from fedvalue.run import value
@@ -21,12 +21,12 @@ from fedvalue.store import UtilityStore
 from fedvalue.training import Training
 from fedvalue.values import Values
 from fedvalue_paper.authors import METHODS, OwnNumbers, known_methods
-from fedvalue_paper.costs import Cost, CostFile, mean_prefix, orders_trained
+from fedvalue_paper.costs import Cost, CostFile, mean_prefix, orders_trained, samples_of
 from fedvalue_paper.effort import Meter, Silent, Watch, seconds_per_sample, work_of_game
 from fedvalue_paper.expected import AllSeeds, setting_of, with_expected
 from fedvalue_paper.grid import GameSpec, Run, games_of, runs_of, text_of
 from fedvalue_paper.kept import Kept, keep
-from fedvalue_paper.known import KnownGame, SharedGame
+from fedvalue_paper.known import KeptGame, KnownGame, SharedGame, noting
 from fedvalue_paper.measures import Finding, measured
 from fedvalue_paper.rows import Row, RowFile, columns_of, key_of
 from fedvalue_paper.spec import Experiment
@@ -285,7 +285,7 @@ def _run(table: _Table, run: Run, exact: bool) -> Row:
     if isinstance(game, SharedGame):
         game.asked.clear()
     try:
-        values = value(game, METHODS.get(run.method, run.method), run.budget, run.seed, **run.options)
+        values = _valued(game, run)
     except MethodError as refused:
         if not run.options.get("rescale"):
             raise
@@ -299,6 +299,17 @@ def _run(table: _Table, run: Run, exact: bool) -> Row:
         "empty": game.utility(untrained),
         "values": _text(values.mean.tolist()),
     }
+
+
+def _valued(game: TableGame | SharedGame, run: Run) -> Values:
+    """The run on the game; kept utilities are looked up in their table."""
+    if not isinstance(game, KeptGame) or game.table is None:
+        return value(game, METHODS.get(run.method, run.method), run.budget, run.seed, **run.options)
+    method = noting(known_methods()[run.method], game.asked)
+    values = value(game.table, method, run.budget, run.seed, **run.options)
+    if not game.asked:  # with a budget for everything a method makes way for the exact values
+        game.asked.update(range(1 << game.n))
+    return values
 
 
 def _why_not(table: _Table, run: Run, exact: bool) -> str:
@@ -358,7 +369,7 @@ def _sample_epochs(table: _Table, run: Run) -> float:
 def _passes(spec: GameSpec, masks: Iterable[int], sizes: Sequence[int]) -> float:
     """Samples × rounds × epochs of training these coalitions."""
     rules = Training(**spec.training)
-    return float(rules.rounds * rules.epochs * sum(sizes[i] for mask in masks for i in members(mask)))
+    return float(rules.rounds * rules.epochs * samples_of(list(masks), sizes))
 
 
 def _training_seed(spec: GameSpec) -> int:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, wraps
+from typing import Any, cast
 
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError
-from fedvalue.games import FederatedGame
+from fedvalue.estimators import Method, Plan
+from fedvalue.games import FederatedGame, TableGame
 from fedvalue.outcome import UTILITY, Outcome
 from fedvalue.run import Ledger
 from fedvalue.store import UtilityStore
 from fedvalue.training import TraceGames
+from fedvalue.values import Estimate
 from fedvalue.yardsticks import Empty
 from fedvalue_paper.costs import seconds_alone, smallest_client
 
-__all__ = ["KeptGame", "KnownGame", "SharedGame"]
+__all__ = ["KeptGame", "KnownGame", "SharedGame", "noting"]
 
 
 class SharedGame:
@@ -53,6 +57,13 @@ class KeptGame(SharedGame):
         super().__init__(identity, names, sizes)
         self._utilities = utilities
 
+    @cached_property
+    def table(self) -> TableGame | None:
+        """The same as a table, which methods are answered from many times as quickly; None where coalitions are missing."""
+        if len(self._utilities) < 1 << self.n:
+            return None
+        return TableGame([self._utilities[mask] for mask in range(1 << self.n)], self.names)
+
     def evaluate(self, masks: Sequence[int], replicate: int = 0) -> Iterator[tuple[int, Outcome]]:
         """Utilities; what they took is not known here."""
         self.asked.update(masks)
@@ -63,6 +74,26 @@ class KeptGame(SharedGame):
                     "version of the methods: train anew, without --from-utilities."
                 )
             yield mask, Outcome({UTILITY: self._utilities[mask]}, 0.0)
+
+
+def noting(method: Method, asked: set[int]) -> Method:
+    """The method; what its plan asks for is noted in `asked`, as a `SharedGame` would."""
+    plan = method.plan
+    if plan is None:
+        return method
+
+    @wraps(plan)
+    def noted(*args: Any, **options: Any) -> Plan:
+        steps = plan(*args, **options)
+        masks = next(steps)
+        while True:
+            asked.update(masks)
+            try:
+                masks = steps.send((yield masks))
+            except StopIteration as done:
+                return cast(Estimate, done.value)
+
+    return replace(method, plan=noted)
 
 
 class KnownGame(SharedGame):

@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.estimators.surrogate._kernel import MEAN, SD, WITHOUT_LUCK, Coalitions, Landmarks, nugget
-from fedvalue.estimators.surrogate._prior import Prior, UnfitError, cholesky, half_solve, inverse, solve
+from fedvalue.estimators.surrogate._prior import (
+    Prior,
+    UnfitError,
+    at_hand,
+    cholesky,
+    half_solve,
+    inverse,
+    solve,
+)
 from fedvalue.estimators.surrogate._target import Target
 from fedvalue.estimators.surrogate._terms import Term, luck, shows_interactions, terms
 
@@ -142,12 +150,13 @@ def posterior(
     spread = _spread(likelihood, mode)
     noise_ratio = None if noise is None else noise / likelihood.scale(mode)
     prior = Prior(parts, mode, coalitions.n, target)
-    mean, covariance, _ = _values_given(prior, coalitions, y, noise_ratio)
+    quick = replace(prior, parts=at_hand(parts, coalitions))  # not kept: it holds matrices
+    mean, covariance, _ = _values_given(quick, coalitions, y, noise_ratio)
     found = [(0.0, mean, covariance)]
     for draw in _draws(len(y), count):
         q = mode + SD[:count] * (spread @ draw)
         try:
-            mean, covariance, density = _values_given(replace(prior, q=q), coalitions, y, noise_ratio)
+            mean, covariance, density = _values_given(replace(quick, q=q), coalitions, y, noise_ratio)
             if len(chosen) < len(y):
                 density = likelihood.value(q)
         except UnfitError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from fedvalue.estimators.surrogate._kernel import Coalitions, nugget, nugget_pri
 from fedvalue.estimators.surrogate._target import Target
 from fedvalue.estimators.surrogate._terms import Term
 
-__all__ = ["Prior", "UnfitError", "cholesky", "half_solve", "inverse", "solve"]
+__all__ = ["Prior", "UnfitError", "at_hand", "cholesky", "half_solve", "inverse", "solve"]
 
 Array = NDArray[np.float64]
 
@@ -23,6 +23,22 @@ _ROWS = 512  # of a kernel matrix that are built at a time, to keep temporary me
 
 class UnfitError(Exception):
     """The data cannot be fitted; the caller falls back to something simpler."""
+
+
+def at_hand(parts: list[Term], coalitions: Coalitions) -> list[Term]:
+    """The same terms with what does not depend on hyper-parameters computed once; where that would fill memory, as they are."""
+    if len(coalitions) > _ROWS:
+        return parts
+    return [_at_hand(part, coalitions) for part in parts]
+
+
+def _at_hand(part: Term, coalitions: Coalitions) -> Term:
+    likeness, direction = part.likeness(coalitions, coalitions), part.direction(coalitions)
+    return replace(
+        part,
+        likeness=lambda a, b: likeness if a is b is coalitions else part.likeness(a, b),
+        direction=lambda a: direction if a is coalitions else part.direction(a),
+    )
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class Prior:
         kernel = np.zeros((len(a), len(b)))
         for start in range(0, len(a), _ROWS):
             block = slice(start, start + _ROWS)
-            some = a[block]
+            some = a if len(a) <= _ROWS else a[block]
             for part, profile in zip(self.parts, self._profiles, strict=True):
                 kernel[block] += profile[np.ix_(some.size - 1, b.size - 1)] * part.likeness(some, b)
         return kernel
