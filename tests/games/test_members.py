@@ -161,6 +161,8 @@ class TestWhatAllHaveInCommon:
         small, large = chosen("mlp", (1, 3)), chosen("mlp", (1, 3, 2))
         assert not kin(self.game(small, training=wide), self.game(large, training=wide))
         assert kin(self.game(small), self.game(large))  # batches of 16: as wide either way
+        four = replace(QUICK, accumulate=4)  # of 16
+        assert not kin(self.game(small, training=four), self.game(large, training=four))
         every = replace(QUICK, algorithm="fedsgd")
         assert not kin(self.game(small, training=every), self.game(large, training=every))
 
@@ -186,7 +188,10 @@ class TestWhatAllHaveInCommon:
     def test_a_new_rule_or_part_of_a_scenario_has_to_be_looked_at(self) -> None:
         """Whoever adds one: does a training take anything by it from clients outside its coalition? Then it belongs into
         `members` of the game, or into `beyond` of the learner. Else add its name here."""
-        rules = "rounds epochs batch optimizer rate momentum algorithm mu seed weights max_share"
+        rules = (
+            "rounds epochs batch optimizer rate momentum algorithm mu seed weights max_share weight_decay optimizer_options "
+            "schedule warmup decay decay_every clip accumulate class_weights precision"
+        )
         assert {field.name for field in fields(Training)} == set(rules.split())
         scenario = (
             "name clients names test task classes vocabulary test_parts details target_scale report training"

@@ -33,5 +33,6 @@ def job_of(ctx: typer.Context) -> Job:
     given["model_options"] = model_options(asked["model_option"] or ())
     options = method_options(method, asked["option"] or ()) | ({"noise": False} if asked["no_noise"] else {})
     groups = read_groups(asked.get("group") or ())
+    given["metrics"] = asked.get("metrics") or ()
     given |= {"method": method, "budget": budget, "options": options, "groups": groups}
     return Job(**given)

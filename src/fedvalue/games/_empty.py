@@ -95,7 +95,7 @@ def _told(rule: str, number: float | None, scenario: Scenario, counted: Counted)
 
     if rule == "chance":
         return "guessing", _constant(chance_metrics(scenario))
-    own = {} if counted.own is None else {counted.stored_as: counted.own}
+    own = {} if counted.own is None else {counted.own.stored_as: counted.own}
     return majority_label(scenario).removeprefix("the "), majority_outcome(scenario, own)
 
 

@@ -16,7 +16,7 @@ from fedvalue.games._empty import EmptyCoalition, EmptyLike
 from fedvalue.games._members import Members, translation
 from fedvalue.games._test_parts import TestPart, test_parts_of
 from fedvalue.learners import make_learner
-from fedvalue.learners.metrics import MetricLike, count_by, measuring
+from fedvalue.learners.metrics import MetricLike, Metrics, count_by, further_metrics, measuring
 from fedvalue.outcome import Outcome, empty_rule
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
@@ -52,7 +52,7 @@ from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = ["FederatedGame"]
 
-_ARGUMENTS = ("model", "training", "metric", "retrain", "trainer", "replicates")
+_ARGUMENTS = ("model", "training", "metric", "metrics", "retrain", "trainer", "replicates")
 _SEMANTICS = 1  # raised when the same rules come to mean another training
 
 
@@ -61,8 +61,9 @@ class FederatedGame:
     """Clients of a scenario, a model, rules of training, and the metric that counts.
 
     `metric` is one of the metrics of every outcome (accuracy, loss, …, or part/accuracy for a named part of
-    the test set), or one of your own: a `Metric`, a function (outputs, labels) → number, or
-    package.module:function. Where lower is better its negative is the utility. The store keeps all metrics, so
+    the test set), one of scikit-learn's by name (log_loss, f1_macro, recall[3] for class 3), or one of your own: a
+    `Metric`, a function (outputs, labels) → number, or package.module:function. `metrics`, a list or a dict by name, are
+    measured besides, and can be counted later. Where lower is better its negative is the utility. The store keeps all metrics, so
     another choice trains nothing again, except a metric of your own that came after the trainings: with
     `retrain` they are made again and get it, without it they are refused. With `replicates` > 1 every training is
     repeated with other random numbers; the utility is the mean.
@@ -79,6 +80,7 @@ class FederatedGame:
         training: Training | None = None,
         *,
         metric: MetricLike | None = None,
+        metrics: Metrics = (),
         retrain: bool = False,
         trainer: str | Trainer = "local",
         replicates: int = 1,
@@ -94,10 +96,12 @@ class FederatedGame:
         self.scenario = scenario
         self.learner = make_learner(model)
         self.training = training or usual_training(scenario, self.learner)
-        self._counted = count_by(metric, scenario.task, scenario.test_parts)
+        further = further_metrics(metrics, scenario.task)
+        self._counted = count_by(metric, scenario.task, scenario.test_parts, further)
         own = self._counted.own
-        self._measuring = measuring(self.learner, {self.stored_as: own}) if own else self.learner
-        self._tried = own is None
+        measured = {one.stored_as: one for one in (*further.values(), *((own,) if own else ()))}
+        self._measuring = measuring(self.learner, measured) if measured else self.learner
+        self._tried = not measured
         self.retrain = retrain
         self.trainer = make_trainer(trainer, trainer_options, also=_ARGUMENTS)
         self.replicates = whole("replicates", replicates, 1, MOST_REPLICATES)
@@ -106,7 +110,7 @@ class FederatedGame:
         self.n = scenario.n
         self.names = scenario.names
         self.doubts = self.learner.doubts if isinstance(self.learner, Doubtful) else ()
-        self.doubts += own.doubts if own else ()
+        self.doubts += tuple(doubt for one in measured.values() for doubt in one.doubts)
         self._first_model, later = self._start()
         self.doubts += later
         self.id = self._id()

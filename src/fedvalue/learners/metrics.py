@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._checks import checked_init
+from fedvalue._checks import checked_init, did_you_mean
+from fedvalue._extras import need
 from fedvalue._imports import own_object
 from fedvalue.errors import InputError, UtilityError
+from fedvalue.learners._named import NAMED, named_metric
 from fedvalue.outcome import own_metric
 from fedvalue.store import FileNames, fingerprint
 from fedvalue.training import Learner
 
-__all__ = ["METRICS", "Counted", "Measuring", "Metric", "MetricLike", "count_by", "measuring", "of_part"]
+__all__ = [
+    "METRICS",
+    "Counted",
+    "Measuring",
+    "Metric",
+    "MetricLike",
+    "Metrics",
+    "count_by",
+    "further_metrics",
+    "measuring",
+    "of_part",
+]
 
 METRICS: Mapping[str, Mapping[str, bool]] = {
     "classification": {
@@ -138,6 +152,9 @@ class Metric:
 MetricLike = str | Metric | Callable[[NDArray[Any], NDArray[Any]], float]
 """A metric by name, by package.module:function, as a function, or as it is."""
 
+Metrics = Sequence[MetricLike] | Mapping[str, MetricLike]
+"""Several metrics, in a list or by names of one's own."""
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -166,24 +183,89 @@ class Measuring(Protocol):
     own_metrics: Mapping[str, Metric]
 
 
-def count_by(metric: MetricLike | None, task: str, parts: Collection[str]) -> Counted:
+def count_by(
+    metric: MetricLike | None,
+    task: str,
+    parts: Collection[str],
+    further: Mapping[str, Metric] = MappingProxyType({}),
+) -> Counted:
     """The metric that counts: the usual one where none is given; part/name counts a named part of the test set.
+
+    `further` are metrics of the game's own, by name (see `further_metrics`).
 
     >>> count_by("late/loss", "classification", ["late"])
     Counted(name='late/loss', higher_is_better=False, stored_as='late/loss', own=None)
+    >>> count_by("late/log_loss", "classification", ["late"]).higher_is_better
+    False
     """
-    built_in = dict(METRICS[task])
-    for part in parts:
-        built_in |= {f"{part}/{name}": better for name, better in METRICS[task].items()}
+    built_in = METRICS.get(task, {})
     if metric is None:
+        if not built_in:
+            raise InputError(
+                "A task of your own has no usual metric. Give one: metric='log_loss', say, or a function "
+                "(outputs, labels) → number."
+            )
         metric = next(iter(built_in))
-    if isinstance(metric, str) and metric in built_in:
-        return Counted(metric, built_in[metric], metric)
-    if isinstance(metric, str) and ":" not in metric:
+    if not isinstance(metric, str) or ":" in metric:
+        return _counted(_own(metric))
+    part = next((p for p in sorted(parts, key=len, reverse=True) if metric.startswith(f"{p}/")), "")
+    name = metric.removeprefix(f"{part}/") if part else metric
+    if name in built_in:
+        return Counted(metric, built_in[name], metric)
+    own = further.get(name) or _named(name, task)
+    if own is None:
+        shown = [*built_in, *further, *(f"{part}/{name}" for part in parts for name in built_in)]
+        known = [*shown, *NAMED.get(task, ())]
         raise InputError(
-            f"Unknown metric {metric!r}. Metrics of this game: {', '.join(built_in)}, or package.module:function."
+            f"Unknown metric {metric!r}. {did_you_mean(metric, known)}Metrics of this game: {', '.join(shown)}; those of "
+            "scikit-learn for this task, such as "
+            f"{'explained_variance' if task == 'regression' else 'log_loss'}; or package.module:function."
         )
-    own = _own(metric)
+    return of_part(_counted(own), part) if part else _counted(own)
+
+
+def further_metrics(given: Metrics, task: str) -> dict[str, Metric]:
+    """Metrics that are measured besides, by name; built-in ones are measured anyway, and left out.
+
+    >>> list(further_metrics(["accuracy", "log_loss", "recall[1]"], "classification"))
+    ['log_loss', 'recall[1]']
+    """
+    if isinstance(given, str) or not isinstance(given, (Mapping, Sequence)):
+        raise InputError(
+            "metrics must be a list of metrics, or a dict of metrics by name, such as {'hits': function}. Got "
+            f"{_shown(given)}."
+        )
+    pairs = given.items() if isinstance(given, Mapping) else ((None, metric) for metric in given)
+    found: dict[str, Metric] = {}
+    for name, metric in pairs:
+        if name is None and isinstance(metric, str) and metric in METRICS.get(task, {}):
+            continue
+        if name is not None and not isinstance(metric, (str, Metric)) and callable(metric):
+            own = Metric(name, metric)
+        else:
+            counted = count_by(metric, task, ())
+            if counted.own is None:
+                raise InputError(
+                    f"{counted.name!r} is measured anyway, by that name. Leave it out of metrics."
+                )
+            own = counted.own if name is None else replace(counted.own, name=name)
+        if own.name in found and found[own.name].stored_as != own.stored_as:
+            raise InputError(f"Two metrics are called {own.name!r}. Give one of them another name.")
+        found[own.name] = own
+    return found
+
+
+def _named(name: str, task: str) -> Metric | None:
+    """The metric of scikit-learn's by this name, if it is one of the task's."""
+    found = named_metric(name, task)
+    if found is None:
+        return None
+    need("sklearn", f"The metric {name!r}")
+    function, higher_is_better = found
+    return Metric(name, function, higher_is_better, key=f"scikit-learn {name}")
+
+
+def _counted(own: Metric) -> Counted:
     return Counted(own.name, own.higher_is_better, own.stored_as, own)
 
 

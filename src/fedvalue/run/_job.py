@@ -16,7 +16,7 @@ from fedvalue.agreement import Agreement, Party, PayoutTerms, read_agreement
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.games import EmptyLike
-from fedvalue.learners.metrics import MetricLike
+from fedvalue.learners.metrics import MetricLike, Metrics
 from fedvalue.run._agreed import agreement_of, refuse_other_job
 from fedvalue.run._disclosures import add_disclosure
 from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run, take_over
@@ -61,7 +61,7 @@ class Job:
     with `replicates` every coalition is trained so often instead, as the published methods have it. `min_coalition=2`
     trains nobody alone, and `own_seeds` every coalition with a seed of its own (docs/privacy.md).
     `groups`, a dict from names to lists of clients, are parties that join as one: values are then Owen values.
-    `metric` is a name or one of your own (see `Metric`), and with `retrain` trainings in the store that lack it are made
+    `metric` is a name or one of your own (see `Metric`), `metrics` are measured besides, and with `retrain` trainings in the store that lack it are made
     again. `empty` is what a coalition without data is worth (see `FederatedGame`). `memory` is a number of bytes or a text
     such as 4GB. `checkpoint` is about how many seconds pass until what was trained is stored (default: 20, or more where
     a training takes long). `address` to `gpus_per_task` go with `backend="ray"`. `store` keeps every training; with
@@ -106,6 +106,7 @@ class Job:
     class_weights: str | Mapping[int, float] | None = None
     precision: str | None = None
     metric: MetricLike | None = None
+    metrics: Metrics = ()
     retrain: bool = False
     replicates: int = 1
     empty: EmptyLike = "initial"

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from fedvalue.agreement import Agreement
 from fedvalue.games import EmptyLike
-from fedvalue.learners.metrics import MetricLike
+from fedvalue.learners.metrics import MetricLike, Metrics
 from fedvalue.run._methods import MethodLike
 from fedvalue.training import Learner
 
@@ -48,6 +48,7 @@ class JobOptions(TypedDict, total=False):
     class_weights: str | Mapping[int, float] | None
     precision: str | None
     metric: MetricLike | None
+    metrics: Metrics
     retrain: bool
     empty: EmptyLike
     replicates: int

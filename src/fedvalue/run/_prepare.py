@@ -97,6 +97,7 @@ def prepare(job: Job) -> Prepared:
         learner,
         training,
         metric=job.metric,
+        metrics=job.metrics,
         retrain=job.retrain,
         replicates=job.replicates,
         empty=job.empty,
