@@ -32,7 +32,7 @@ def impatient() -> Iterator[None]:
     """Nobody else holds locks here: what SQLite takes for one, in a damaged file, is not waited for."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("fedvalue.store._file.LOCK_SECONDS", 0.02)
-        patched.setattr("fedvalue.store._sqlite.LOCK_SECONDS", 0.02)
+        patched.setattr("fedvalue.store._explained.LOCK_SECONDS", 0.02)
         yield
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
@@ -23,26 +21,24 @@ from fedvalue.games import (
     completed,
     evaluate_trials,
     lacking,
-    refuse_changed,
     refuse_unrecognised,
     takes_claims_of,
 )
 from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.per_row import PerRow
 from fedvalue.run._adopt import enter_game
+from fedvalue.run._beforehand import known_beforehand
 from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.run._own_rows import OwnRows
 from fedvalue.run._shift import Shift
+from fedvalue.run._unwritten import Unwritten
 from fedvalue.store import Chained, Claiming, Head, Store
 from fedvalue.yardsticks import Empty
 
 __all__ = ["Ledger"]
 
-_COMMIT_SECONDS = 0.01  # finished outcomes that come at once are written together, this often
-_CHECKED_EVERY = 20  # times as long as a check takes: it costs a twentieth of the time at most
 _LOOKS = 10  # into a store that others write at this moment
 _EMPTY_SEEDS = 16  # for v(∅) where it differs from seed to seed: nothing is trained for it
-_DEAR_SECONDS = 0.1  # what took this long is written at once: the next one may be long in coming
 
 
 class Ledger:
@@ -59,7 +55,7 @@ class Ledger:
         self.fresh: defaultdict[int, set[int]] = defaultdict(set)
         self.told: dict[Trial, PerRow] = {}  # what test rows said of the metric that counts
         self.took: dict[int, float] = {}
-        self.check_seconds = 0.0  # that it took to see whether the game is still the same
+        self.unwritten = Unwritten(game, store)
         self.reading = Reading(game)
         self.own_rows = OwnRows(game)  # what coalitions are worth to single clients
         self.empty: Empty | None = None  # how v(∅) was fixed, once it is known
@@ -157,39 +153,14 @@ class Ledger:
         return mean
 
     def stored(self) -> dict[int, tuple[float, float]]:
-        """Utilities that the store had before this run, and the variances of their errors.
-
-        Where only r of R replicates are known, their mean errs by σ²(1/r − 1/R), σ² being the pooled variance of
-        single evaluations; where that is not known either, only complete ones count.
-        """
+        """Utilities that the store had before this run, and the variances of their errors."""
+        found: dict[int, tuple[float, float]] = {}
         for _ in range(_LOOKS):
             self.before = self.head()
-            found = self._stored()
+            found = known_beforehand(self.store, self.game, self.reading)
             if self.head() == self.before:  # nobody else wrote meanwhile: this is what the head stands for
                 break
         return found
-
-    def _stored(self) -> dict[int, tuple[float, float]]:
-        if self.store is None:
-            return {}
-        replicates = self.game.replicates
-        found: dict[int, list[float]] = {}
-        for replicate in range(replicates):
-            for mask, outcome in self.store.read(self.game.id, None, replicate).items():
-                if self.reading.lacks_metric(mask, outcome):
-                    continue
-                utility = float(self.game.utility(outcome))
-                if math.isfinite(utility):
-                    found.setdefault(mask, []).append(utility)
-        repeated = [
-            np.var(seen, ddof=1) for mask, seen in found.items() if len(seen) > 1 and not self.is_empty(mask)
-        ]
-        variance = float(np.mean(repeated)) if repeated else None
-        return {
-            mask: (float(np.mean(seen)), (variance or 0.0) * (1 / len(seen) - 1 / replicates))
-            for mask, seen in found.items()
-            if len(seen) == replicates or variance is not None
-        }
 
     def utility(self, mask: int) -> float | None:
         """The utility of a coalition if it is known, from this run or from the store."""
@@ -323,8 +294,7 @@ class Ledger:
         shift: Shift | None = None,
     ) -> None:
         """Keeps outcomes as they come; all that were asked for must."""
-        unwritten: list[tuple[Trial, Outcome]] = []
-        written = time.monotonic()
+        self.unwritten.begin()
         try:
             for (mask, seed), outcome in outcomes:
                 trial = mask, seed
@@ -335,17 +305,11 @@ class Ledger:
                 self._remember(trial, outcome)
                 if not (reused := self._was_read(trial)):
                     self.fresh[seed].add(mask)
-                unwritten.append((trial, outcome))
-                waited = time.monotonic() - written
-                due = outcome.seconds >= _DEAR_SECONDS or waited >= _COMMIT_SECONDS
-                if self.store is not None and due and waited >= _CHECKED_EVERY * self.check_seconds:
-                    self._write(unwritten)
-                    unwritten, written = [], time.monotonic()
+                self.unwritten.add(trial, outcome)
                 self._tell(trial, outcome, total, reused=reused)
         finally:  # also when a coalition fails or the user interrupts: nothing finished is lost
             try:
-                if self.store is not None and unwritten:
-                    self._write(unwritten)
+                self.unwritten.write()
             finally:
                 if isinstance(outcomes, Generator):
                     outcomes.close()  # ends worker processes now, not when the generator is collected
@@ -353,16 +317,6 @@ class Ledger:
         if lost:
             who = members(lost[0][0])
             raise UtilityError(f"The game returned nothing for {len(lost)} coalitions, the first {who}.", who)
-
-    def _write(self, outcomes: list[tuple[Trial, Outcome]]) -> None:
-        """Stores outcomes, once it is sure that they are those of the game as its id says."""
-        assert self.store is not None
-        began = time.monotonic()
-        refuse_changed(self.game)
-        self.check_seconds = time.monotonic() - began
-        found = dict(outcomes)
-        for seed, masks in by_seed(found).items():
-            self.store.append(self.game.id, [(mask, found[mask, seed]) for mask in masks], seed)
 
     def _remember(self, trial: Trial, outcome: Outcome) -> None:
         mask, seed = trial

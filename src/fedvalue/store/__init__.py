@@ -3,10 +3,11 @@
 from fedvalue.store._chain import Entry, Head
 from fedvalue.store._claims import new_owner
 from fedvalue.store._export import export, lower_is_better, summary
+from fedvalue.store._games import StoredGame
 from fedvalue.store._history import History, read_history
 from fedvalue.store._merge import MergeReport
 from fedvalue.store._protocol import Chained, Claiming, Registering, Store, Surveyed, agree, register
-from fedvalue.store._sqlite import StoredGame, UtilityStore
+from fedvalue.store._sqlite import UtilityStore
 from fedvalue.store._until import StoreUntil
 from fedvalue.store.identity import FileNames, fingerprint
 

@@ -16,11 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from fedvalue.store._rows import in_queries
 from fedvalue.store._schema import CLAIMS
 
 __all__ = ["claim", "finish", "new_owner", "release", "renew"]
-
-_KEYS_PER_QUERY = 500
 
 
 def new_owner() -> str:
@@ -34,9 +33,7 @@ def claim(
     """Claims those coalitions that nobody else is at, within the caller's transaction, and gives them."""
     now, taken = time.time(), set[str]()
     alive: dict[str, bool] = {}
-    keys = [f"{mask:x}" for mask in masks]
-    for start in range(0, len(keys), _KEYS_PER_QUERY):
-        some = keys[start : start + _KEYS_PER_QUERY]
+    for some in in_queries(masks):
         query = f"SELECT mask, owner, until FROM {CLAIMS} WHERE game_id=? AND replicate=?"
         query += f" AND mask IN ({','.join('?' * len(some))})"
         for mask, other, until in db.execute(query, (game_id, replicate, *some)):
@@ -45,7 +42,7 @@ def claim(
             # A clock that was set back must not make a claim last.
             if alive[other] and isinstance(until, float) and now < until <= now + 100 * seconds:
                 taken.add(mask)
-    free = [(mask, key) for mask, key in zip(masks, keys, strict=True) if key not in taken]
+    free = [(mask, key) for mask in masks if (key := f"{mask:x}") not in taken]
     db.executemany(
         f"INSERT OR REPLACE INTO {CLAIMS} VALUES (?, ?, ?, ?, ?)",
         [(game_id, replicate, key, owner, now + seconds) for _, key in free],

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fedvalue.store._sqlite import StoredGame, UtilityStore
+    from fedvalue.store._games import StoredGame
+    from fedvalue.store._sqlite import UtilityStore
 
 __all__ = ["export", "lower_is_better", "summary"]
 

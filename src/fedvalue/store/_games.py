@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fedvalue.store._rows import as_object, checksum
 
-__all__ = ["description_of", "signed", "signed_text"]
+__all__ = ["StoredGame", "description_of", "signed", "signed_text"]
 
 _CHECKSUM = "checksum"
 _MOST_CLIENTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class StoredGame:
+    """A game that the store knows, and how much of it: repeated evaluations are outcomes of one coalition."""
+
+    id: str
+    n: int
+    coalitions: int
+    outcomes: int
+    created: str
+    description: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "id": self.id,
+            "clients": self.n,
+            "coalitions": self.coalitions,
+            "outcomes": self.outcomes,
+            "created": self.created,
+            "description": dict(self.description),
+        }
 
 
 def signed(game_id: str, n: int, description: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fedvalue.errors import StoreError
@@ -17,6 +17,7 @@ __all__ = [
     "as_object",
     "checked",
     "checksum",
+    "in_queries",
     "metrics_text",
     "outcome_of",
     "row_of",
@@ -26,6 +27,7 @@ __all__ = [
 COLUMNS = ("game_id", "mask", "replicate", "metrics", "backend", "device", "seconds", "created")
 UNSIGNED = "none"  # in place of a checksum: the row is older than checksums
 
+_KEYS_PER_QUERY = 500
 _TYPES: dict[str, tuple[type, ...]] = {"replicate": (int,), "seconds": (int, float)}
 _SHARES = ("accuracy", "balanced_accuracy", "f1", "auc")
 
@@ -37,6 +39,16 @@ def checksum(columns: Iterable[object]) -> str:
     False
     """
     return hashlib.blake2b(json.dumps(list(columns)).encode(), digest_size=8).hexdigest()
+
+
+def in_queries(masks: Sequence[int]) -> Iterator[list[str]]:
+    """Coalitions as the store writes them, as many at a time as one query takes.
+
+    >>> list(in_queries([3, 255]))
+    [['3', 'ff']]
+    """
+    for start in range(0, len(masks), _KEYS_PER_QUERY):
+        yield [f"{mask:x}" for mask in masks[start : start + _KEYS_PER_QUERY]]
 
 
 def row_of(game_id: str, mask: int, replicate: int, outcome: Outcome, created: str) -> tuple[object, ...]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from os import PathLike
 from types import TracebackType
@@ -19,16 +18,17 @@ from typing import Any
 
 from fedvalue._checks import as_path
 from fedvalue.coalitions import Trial
-from fedvalue.errors import FedvalueError, InputError, StoreError
+from fedvalue.errors import InputError, StoreError
 from fedvalue.outcome import Outcome
 from fedvalue.store import _added, _chain, _claims, _told
 from fedvalue.store._chain import Addition, Entry, Head, additions
 from fedvalue.store._closing import close_file, lacks_log
+from fedvalue.store._explained import explained
 from fedvalue.store._file import LOCK_SECONDS, enter_log_mode, log_of, open_file
-from fedvalue.store._games import description_of, signed
+from fedvalue.store._games import StoredGame, description_of, signed
 from fedvalue.store._merge import MergeReport, merge_attached
 from fedvalue.store._names import default_names, other_names
-from fedvalue.store._rows import as_object, checked, outcome_of, row_of
+from fedvalue.store._rows import as_object, checked, in_queries, outcome_of, row_of
 from fedvalue.store._schema import (
     OLDEST,
     VERSION,
@@ -42,35 +42,12 @@ from fedvalue.store._schema import (
 from fedvalue.store._taken import bring_up_to_date
 from fedvalue.store._verify import problems, row_columns
 
-__all__ = ["StoredGame", "UtilityStore"]
+__all__ = ["UtilityStore"]
 
-_KEYS_PER_QUERY = 500
+_MOST_BY_KEY = 10_000  # coalitions that are asked for one by one; beyond, a game is read as a whole
 _CHECKPOINT_SECONDS = (
     2.0  # the log is copied into the file this often, so that the file alone is nearly complete
 )
-
-
-@dataclass(frozen=True)
-class StoredGame:
-    """A game that the store knows, and how much of it: repeated evaluations are outcomes of one coalition."""
-
-    id: str
-    n: int
-    coalitions: int
-    outcomes: int
-    created: str
-    description: Mapping[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "id": self.id,
-            "clients": self.n,
-            "coalitions": self.coalitions,
-            "outcomes": self.outcomes,
-            "created": self.created,
-            "description": dict(self.description),
-        }
 
 
 class UtilityStore:
@@ -168,12 +145,11 @@ class UtilityStore:
     ) -> dict[int, Outcome]:
         """The known outcomes of a game, of all coalitions or of the given ones."""
         with self._explained("read"):
-            if masks is None or len(masks) > 20 * _KEYS_PER_QUERY:
+            if masks is None or len(masks) > _MOST_BY_KEY:
                 stored = self._read(game_id, replicate)
                 return stored if masks is None else {m: stored[m] for m in masks if m in stored}
             some: dict[int, Outcome] = {}
-            for start in range(0, len(masks), _KEYS_PER_QUERY):
-                keys = [f"{mask:x}" for mask in masks[start : start + _KEYS_PER_QUERY]]
+            for keys in in_queries(masks):
                 some |= self._read(game_id, replicate, keys)
         return some
 
@@ -335,8 +311,7 @@ class UtilityStore:
     def _present(self, game_id: str, given: Sequence[tuple[int, Outcome]], replicate: int) -> set[str]:
         """Which of these coalitions have an outcome."""
         found: set[str] = set()
-        for start in range(0, len(given), _KEYS_PER_QUERY):
-            keys = [f"{mask:x}" for mask, _ in given[start : start + _KEYS_PER_QUERY]]
+        for keys in in_queries([mask for mask, _ in given]):
             query = "SELECT mask FROM outcomes WHERE game_id=? AND replicate=? AND mask IN "
             some = f"({','.join('?' * len(keys))})"
             found |= {mask for (mask,) in self._db.execute(query + some, (game_id, replicate, *keys))}
@@ -378,36 +353,8 @@ class UtilityStore:
                 self._db.execute("ROLLBACK")
             raise
 
-    @contextmanager
-    def _explained(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            text = str(error)
-            raise StoreError(f"Could not {doing} the store {self.path}: {_advice(text)} ({text}).") from error
-        except FedvalueError:
-            raise
-        except ValueError as error:
-            raise StoreError(
-                f"Could not {doing} the store {self.path}: a row is damaged or was altered ({error}). Restore the file "
-                "from a copy, or use another store; `fedvalue store verify` lists all that is wrong."
-            ) from error
-
-
-def _advice(text: str) -> str:
-    if "full" in text:
-        return "the disk is full; free some space and run again, what was stored is intact"
-    if "unable to open" in text or "readonly" in text:
-        return "the path is not writable; choose a file in a folder that exists and that you may write to"
-    if "malformed" in text or "not a database" in text or "encrypted" in text:
-        return "the file was cut off or damaged; it was not changed, restore it from a copy"
-    if "locked" in text:
-        return f"another process kept it locked for {LOCK_SECONDS:.0f} s; run again when it is done"
-    if "same thread" in text:
-        return "it was opened in another thread; open it in every thread that uses it, or pass on its path"
-    if "closed database" in text:
-        return "it was closed; open it again"
-    return "SQLite refused"
+    def _explained(self, doing: str) -> AbstractContextManager[None]:
+        return explained(doing, self.path)
 
 
 def _now() -> str:
