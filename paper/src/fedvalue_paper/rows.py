@@ -14,7 +14,7 @@ from fedvalue_paper.grid import GameSpec, games_of
 from fedvalue_paper.measures import MEASURES
 from fedvalue_paper.spec import Experiment
 
-__all__ = ["Row", "RowFile", "columns_of", "key_of"]
+__all__ = ["Row", "RowFile", "columns_of", "key_of", "value_in"]
 
 Row: TypeAlias = dict[str, Any]
 
@@ -43,6 +43,24 @@ def key_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple("" if row.get(name) is None else str(row[name]) for name in _KEY)
 
 
+def value_in(cell: str | None) -> Any:
+    """What a cell of a table holds: nothing, a truth, a number or text.
+
+    >>> [value_in(cell) for cell in ("", "True", "3", "0.5", "mlp")]
+    [None, True, 3, 0.5, 'mlp']
+    """
+    if not cell:
+        return None
+    if cell.lower() in ("true", "false"):
+        return cell.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell
+
+
 class RowFile:
     """A CSV file that grows row by row; a line that was cut off by a crash is dropped when it is read."""
 
@@ -61,7 +79,10 @@ class RowFile:
             return []
         cells = [line for line in csv.reader(lines[1:]) if len(line) == len(self.columns)]
         return [
-            {name: _parsed(name, cell) for name, cell in zip(self.columns, line, strict=True)}
+            {
+                name: (cell or None) if name in _TEXT else value_in(cell)
+                for name, cell in zip(self.columns, line, strict=True)
+            }
             for line in cells
         ]
 
@@ -88,16 +109,3 @@ def _written(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _parsed(name: str, cell: str) -> Any:
-    if name in _TEXT:
-        return cell or None
-    if cell in ("", "true", "false"):
-        return {"": None, "true": True, "false": False}[cell]
-    for kind in (int, float):
-        try:
-            return kind(cell)
-        except ValueError:
-            continue
-    return cell

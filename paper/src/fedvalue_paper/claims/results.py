@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, TypeAlias
 
+from fedvalue_paper.rows import value_in
+
 __all__ = ["Figure", "Line", "Results", "figure_of", "read_results", "where"]
 
 Line: TypeAlias = Mapping[str, Any]
@@ -86,20 +88,7 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 def _read(path: Path) -> list[Line]:
     with path.open(encoding="utf-8", newline="") as file:
-        return [{key: _parsed(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
-
-
-def _parsed(cell: str) -> Any:
-    if cell == "" or cell is None:
-        return None
-    if cell in ("true", "True", "false", "False"):
-        return cell.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(cell)
-        except ValueError:
-            continue
-    return cell
+        return [{key: value_in(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
 
 
 def _over_seeds(rows: Sequence[Line]) -> list[Line]:
