@@ -60,6 +60,13 @@ def test_nothing_is_dropped_in_evaluation_or_with_probability_0_and_everything_w
     assert torch.equal(dropped(nn.Dropout(1.0), x), torch.zeros(5, 5))
 
 
+def test_alpha_dropout_keeps_mean_and_variance() -> None:
+    x = torch.randn(500, 400, generator=torch.Generator().manual_seed(3))
+    found = dropped(nn.AlphaDropout(0.3), x)
+    assert (found.mean(), found.std()) == (pytest.approx(0, abs=0.01), pytest.approx(1, abs=0.01))
+    assert found.unique(return_counts=True)[1].max() / found.numel() == pytest.approx(0.3, abs=0.01)
+
+
 def test_rows_of_a_stack_drop_by_their_own_keys_as_they_would_alone() -> None:
     x, keys, layer = torch.ones(3, 16, 8), torch.tensor([5, 9, 5]), nn.Dropout(0.3)
 

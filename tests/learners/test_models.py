@@ -124,7 +124,9 @@ class TestMemory:
         module = MODELS["mlp"](digits())
         sample = torch.from_numpy(digits().test.x[:1])
         parameters = 4 * sum(p.numel() for p in module.parameters())
-        held, in_training = row_cost(module, lambda: module(sample), sample.nbytes, 64)
+        held, in_training = row_cost(
+            module, list(module.parameters()), lambda: module(sample), sample.nbytes, 64
+        )
         assert held >= 3 * parameters  # global and local models, and the averages
         # gradient, two moments, and for each sample what the layers give
         assert in_training >= 3 * parameters + 64 * 4 * (64 + 32 + 10)
@@ -134,7 +136,8 @@ class TestMemory:
         module = MODELS["cnn"](digits())
         sample = torch.from_numpy(digits().test.x[:1])
         (held, one), (same, two), (_, four) = (
-            row_cost(module, lambda: module(sample), sample.nbytes, batch) for batch in (1, 2, 4)
+            row_cost(module, list(module.parameters()), lambda: module(sample), sample.nbytes, batch)
+            for batch in (1, 2, 4)
         )
         assert held == same
         assert four - two == 2 * (two - one) > 0

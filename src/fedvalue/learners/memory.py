@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -28,15 +28,18 @@ def available_memory(device: str) -> int:
     return _UNKNOWN
 
 
-def row_cost(module: nn.Module, say: Callable[[], Tensor], sample_bytes: int, batch: int) -> tuple[int, int]:
+def row_cost(
+    module: nn.Module, own: Sequence[Tensor], say: Callable[[], Tensor], sample_bytes: int, batch: int
+) -> tuple[int, int]:
     """Upper estimates of the bytes that one more row takes: while it is held, and while it is trained.
 
     Held: six copies of the parameters (global and local models, averages and temporaries). Trained: four
     more (gradient, moments), and for every sample of a batch twice what the forward pass keeps for the
     backward pass (results, and their gradients) and three times the largest result, which may exist
-    before it is reduced. `say` makes the forward pass of one sample.
+    before it is reduced. `own` is what every model has of its own: parameters that are not trained are there once for
+    all of them. `say` makes the forward pass of one sample.
     """
-    parameters = sum(p.numel() * p.element_size() for p in module.parameters())
+    parameters = sum(p.numel() * p.element_size() for p in own)
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -46,7 +49,7 @@ def row_cost(module: nn.Module, say: Callable[[], Tensor], sample_bytes: int, ba
 
     with saved_tensors_hooks(keep, lambda tensor: tensor), torch.random.fork_rng(devices=[]):
         say()
-    for parameter in module.parameters():
-        kept.pop(parameter.untyped_storage().data_ptr(), None)
+    for tensor in (*module.parameters(), *module.buffers()):
+        kept.pop(tensor.untyped_storage().data_ptr(), None)
     largest = max([sample_bytes, *kept.values()])
     return 6 * parameters, 4 * parameters + batch * (2 * sum(kept.values()) + 3 * largest)

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.func import vmap
+from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.learners._places import Form
+from fedvalue.learners.torch._buffers import HeldBuffers, tracks_statistics
 from fedvalue.learners.torch._inputs import Samples, call, described, filled, taken, tensors
-from fedvalue.learners.torch._linear import StackedLinear
-from fedvalue.learners.torch._random import SEEDED, seeded
-from fedvalue.scenarios import Scenario, mapped
-from fedvalue.store import fingerprint
+from fedvalue.learners.torch._random import seeded
+from fedvalue.scenarios import Scenario
 
-__all__ = ["Checked", "can_be_stacked", "check_module", "make_module", "same_but_for_training", "with_shapes"]
+__all__ = ["Checked", "check_batches", "check_module", "make_module", "with_shapes"]
+
+_NAMED = 3
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A module that can be trained, and how it arranges what it says."""
+    """A module that can be trained, and what was found out about it.
+
+    `state` are the buffers that change in training: every model has its own, and they are averaged. Where batches must be
+    `whole`, what a model becomes depends on all samples of a batch: none may be added to fill it up. `least` is how many
+    there must be.
+    """
 
     module: nn.Module
     form: Form
-
-
-# What `vmap` says where it loops itself, or copies: it is no faster than our own loop then.
-_SLOW = ("batching rule", "was resized since")
+    state: tuple[str, ...] = ()
+    whole: bool = False
+    least: int = 1
 
 
 def make_module(factory: Callable[..., Any], scenario: Scenario) -> Any:
@@ -61,126 +66,135 @@ def _takes_scenario(factory: Callable[..., Any]) -> bool:
 
 def with_shapes(module: nn.Module, scenario: Scenario) -> nn.Module:
     """The module, its lazy layers made by a first pass over samples, as in `check_module`."""
-    if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
-        call(module.train(), _two(scenario))
+    x = _two(scenario)
+    if _shape_statistics(module, x) or any(isinstance(part, LazyModuleMixin) for part in module.modules()):
+        held = HeldBuffers(module)
+        call(module.train(), x)
+        held.put_back()
     return module
 
 
 def _two(scenario: Scenario) -> Samples:
-    """Two samples to try a module on, or one where there is no other."""
-    return taken(tensors(scenario.test.x), slice(0, 2))
+    """Two samples to try a module on; the same twice where there is no other."""
+    return filled(taken(tensors(scenario.test.x), slice(0, 2)), 2)
+
+
+def _shape_statistics(module: nn.Module, x: Samples) -> bool:
+    """Gives lazy layers with running statistics their shapes, without taking samples into account."""
+    lazy = any(isinstance(p, LazyModuleMixin) and tracks_statistics(p) for p in module.modules())
+    if lazy:
+        call(module.eval(), x)
+    return lazy
 
 
 def check_module(module: object, scenario: Scenario) -> Checked:
-    """The module and the form of its outputs, if FedAvg can train it: it has parameters, fits the data, keeps no state of its own and
-    says of a sample the same whatever the others are.
+    """The module, if FedAvg can train it: it has parameters, fits the data, can be averaged, and once it is trained says
+    of a sample the same whatever the others are.
 
     Makes some forward passes; in the first one lazy layers get their shapes.
     """
     if not isinstance(module, nn.Module):
         raise InputError(f"A model factory must return an nn.Module. Got {type(module).__name__}.")
-    for name, part in module.named_modules():
-        if _mixes_samples(part):
-            raise InputError(
-                f"The model's layer {name!r} is a {type(part).__name__}: it mixes the samples of a batch "
-                "or keeps running statistics, which FedAvg does not average. Use GroupNorm or LayerNorm."
-            )
-    x, count = _two(scenario), min(2, len(scenario.test.y))
-    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    x = _two(scenario)
     try:
+        _shape_statistics(module, x)
+        held = HeldBuffers(module)
         outputs = call(module.train(), x)
     except Exception as error:
         raise InputError(f"The model cannot take this scenario's samples, {described(x)}: {error}") from error
-    form = _form(outputs, scenario, count)
-    for name, buffer in module.named_buffers():
-        if name in before and not torch.equal(before[name], buffer):
-            raise InputError(
-                f"The model changes its buffer {name!r} in training. Only parameters are averaged: a state "
-                "besides them would pass from one coalition to the next. Buffers must be constant."
-            )
+    form = _form(outputs, scenario)
+    state = held.changed()
+    held.put_back()
+    _check_state(module, state)
     if not any(p.requires_grad for p in module.parameters()):
         raise InputError("The model has no parameters to train.")
-    if count > 1:
-        _check_samples_apart(module, x)
-    return Checked(module, form)
+    if not _says_the_same(module.eval(), x, held):
+        raise InputError(
+            "The model's output for a sample depends on the other samples of the batch. It must treat each by "
+            "itself: look for a mean over the batch, or a layer that takes the first dimension for a sequence. Layers "
+            "that normalise by the batch must keep running statistics, for test rows."
+        )
+    _check_alone(module, x, tuple(outputs.shape[1:]))
+    whole = bool(state) or not _says_the_same(module.train(), x, held)
+    least = 1 if not whole or _takes_one(module.train(), x, held) else 2
+    return Checked(module, form, tuple(state), whole, least)
 
 
-def _form(outputs: Any, scenario: Scenario, count: int) -> Form:
-    """How the outputs for so many samples are arranged, if they fit the labels."""
+def _form(outputs: Any, scenario: Scenario) -> Form:
+    """How the outputs for two samples are arranged, if they fit the labels."""
     places = scenario.test.y.shape[1:]
-    if torch.is_tensor(outputs) and outputs.dim() and len(outputs) == count:
+    if torch.is_tensor(outputs) and outputs.dim() and len(outputs) == 2:
         form = Form.of(outputs.shape[1:], places, scenario.classes)
         if form is not None:
             return form
-    expected = (count, *places, scenario.classes or 1)
+    expected = (2, *places, scenario.classes or 1)
     got = f"shape {tuple(outputs.shape)}" if torch.is_tensor(outputs) else type(outputs).__name__
-    raise InputError(f"The model must give outputs of shape {expected} for {count} samples. Got {got}.")
+    raise InputError(f"The model must give outputs of shape {expected} for 2 samples. Got {got}.")
+
+
+def _check_state(module: nn.Module, names: Sequence[str]) -> None:
+    """Refuses buffers whose average would mean nothing."""
+    for name in names:
+        owner = module.get_submodule(name.rpartition(".")[0])
+        hooks = owner._forward_pre_hooks.values()
+        if isinstance(owner, _SpectralNorm) or any(isinstance(hook, SpectralNorm) for hook in hooks):
+            raise InputError(
+                f"The model changes its buffer {name!r} in training: spectral_norm finds the size of weights by it, and an "
+                "average of several such vectors is none. Use weight_norm, or weight_decay."
+            )
+        if module.get_buffer(name).dtype == torch.bool:
+            raise InputError(
+                f"The model changes its buffer {name!r} in training, which holds truth values: those of several models have "
+                "no average. Make it a float."
+            )
 
 
 @torch.no_grad()
-def _check_samples_apart(module: nn.Module, x: Samples) -> None:
-    """Batches are filled up and the test set is cut to fit the memory: outputs must not depend on either."""
-    first = taken(x, slice(0, 1))
-    others = filled(first, 2)
+def _says_the_same(module: nn.Module, x: Samples, held: HeldBuffers) -> bool:
+    """Whether the outputs for a sample do not depend on the other one."""
     found = []
-    for samples in (x, others):
+    for samples in (x, filled(taken(x, slice(0, 1)), 2)):
         with seeded(0):  # dropout is drawn alike
             found.append(call(module, samples)[0])
+        held.put_back()
     one, other = found
-    if not torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True):
+    return torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
+
+
+@torch.no_grad()
+def _check_alone(module: nn.Module, x: Samples, shape: tuple[int, ...]) -> None:
+    """The test set is cut to fit the memory: one sample may be left."""
+    alone = call(module, taken(x, slice(0, 1)))
+    if alone.shape != (1, *shape):
         raise InputError(
-            "The model's output for a sample depends on the other samples of the batch. It must treat each by "
-            "itself: look for a mean over the batch, or a layer that takes the first dimension for a sequence."
-        )
-    alone = call(module, first)
-    if alone.shape != (1, *one.shape):
-        raise InputError(
-            f"The model must give outputs of shape {(1, *one.shape)} for a batch of one sample. Got shape "
+            f"The model must give outputs of shape {(1, *shape)} for a batch of one sample. Got shape "
             f"{tuple(alone.shape)}: look for squeeze()."
         )
 
 
-def can_be_stacked(
-    output: Callable[[dict[str, Tensor], Samples, Tensor], Tensor], model: dict[str, Tensor], x: Samples
-) -> bool:
-    """Whether two of these models can be trained as one program; tried, because `vmap` cannot do everything.
-
-    It refuses random numbers (dropout apart, which is counted), control flow that depends on data, and recurrent layers.
-    """
-    key = torch.zeros((), dtype=torch.int64, device=next(iter(model.values())).device)
-    for in_dims in ((0, 0, None), (0, None, None)):
-        pair = {name: torch.cat([tensor, tensor]).requires_grad_() for name, tensor in model.items()}
-        samples = mapped(lambda tensor: torch.stack([tensor, tensor]), x) if in_dims[1] == 0 else x
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            try:
-                with StackedLinear():
-                    outputs = vmap(output, in_dims=in_dims)(pair, samples, key)
-                torch.autograd.backward(outputs.sum())
-            except Exception:
-                return False
-        if any(complaint in str(warning.message) for warning in heard for complaint in _SLOW):
-            return False
+@torch.no_grad()
+def _takes_one(module: nn.Module, x: Samples, held: HeldBuffers) -> bool:
+    """Whether it can be trained on a batch of one sample, of which there is no variance."""
+    try:
+        call(module, taken(x, slice(0, 1)))
+    except ValueError:
+        return False
+    finally:
+        held.put_back()
     return True
 
 
-def same_but_for_training(one: nn.Module, other: nn.Module) -> bool:
-    """Whether two modules that were made with different seeds have the same frozen parameters, buffers and settings.
-
-    Where that cannot be looked into, they may differ.
-    """
-    trained = {name: p.detach() for name, p in one.named_parameters() if p.requires_grad}
-    theirs = {name: p for name, p in other.named_parameters() if p.requires_grad}
-    if {name: p.shape for name, p in trained.items()} != {name: p.shape for name, p in theirs.items()}:
-        return False
-    with torch.no_grad():
-        for name, parameter in theirs.items():
-            parameter.copy_(trained[name])
-    (digest, doubts), (their_digest, _) = (fingerprint(module, seeded=SEEDED) for module in (one, other))
-    return not doubts and digest == their_digest
-
-
-def _mixes_samples(part: nn.Module) -> bool:
-    if isinstance(part, nn.modules.batchnorm._BatchNorm):
-        return True
-    return isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats
+def check_batches(scenario: Scenario, width: int) -> None:
+    """Refuses batches of this width where a client is left with a single sample in its last one."""
+    sizes = {name: len(data) for name, data in zip(scenario.names, scenario.clients, strict=True)}
+    short = [name for name, size in sizes.items() if size % width == 1]
+    if not short:
+        return
+    fits = (batch for batch in range(width, 1, -1) if all(size % batch != 1 for size in sizes.values()))
+    other = next(fits, None)
+    advice = f"Choose another batch, such as {other}." if other else "Give every client at least two rows."
+    names = ", ".join(short[:_NAMED]) + (", …" if len(short) > _NAMED else "")
+    raise InputError(
+        f"The model normalises by the batch and needs two samples in each at least. With batches of {width}, one is left for "
+        f"the last batch of {names}. {advice}"
+    )

@@ -23,7 +23,13 @@ _DROPPED: dict[Callable[..., Any], int | None] = {
     nn.functional.dropout1d: 2,
     nn.functional.dropout2d: 2,
     nn.functional.dropout3d: 2,
+    nn.functional.alpha_dropout: None,
+    nn.functional.feature_alpha_dropout: 2,
 }
+_ALPHA = (nn.functional.alpha_dropout, nn.functional.feature_alpha_dropout)
+_FLOOR = (
+    -1.7580993408473766
+)  # what SELU tends to, far below zero: alpha dropout puts it in place of what it drops
 
 
 class CountedDropout(TorchFunctionMode):
@@ -42,20 +48,28 @@ class CountedDropout(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         if func in _DROPPED:
-            return self._dropped(_DROPPED[func], *args, **(kwargs or {}))
+            return self._dropped(func, *args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
     def _dropped(
-        self, leading: int | None, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+        self,
+        func: Callable[..., Any],
+        input: Tensor,
+        p: float = 0.5,
+        training: bool = True,
+        inplace: bool = False,
     ) -> Tensor:
         self._layers += 1
         if not training or p == 0.0:
             return input
-        shape = input.shape[:leading]
+        shape = input.shape[: _DROPPED[func]]
         places = torch.arange(prod(shape), device=input.device).view(shape)
         numbers = _mixed(_mixed(places) + _mixed(self.key + self._layers))
         kept = numbers >= int(p * (_WORD + 1))
         kept = kept.view(*shape, *[1] * (input.dim() - len(shape)))
+        if func in _ALPHA:
+            scale = ((1 - p) * (1 + p * _FLOOR**2)) ** -0.5 if p < 1 else 0.0
+            return torch.where(kept, input, _FLOOR) * scale - scale * p * _FLOOR
         return input * kept / (1 - p) if p < 1 else input * kept
 
 
@@ -63,6 +77,7 @@ def may_drop(module: nn.Module) -> bool:
     """Whether one of its layers drops out: a module that calls the function itself may do so unseen."""
     return any(
         isinstance(part, nn.modules.dropout._DropoutNd)
+        or (isinstance(part, (nn.MultiheadAttention, nn.RNNBase)) and part.dropout)
         or not type(part).__module__.startswith(("torch.", "fedvalue."))
         for part in module.modules()
     )

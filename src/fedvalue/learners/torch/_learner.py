@@ -24,8 +24,10 @@ class TorchLearner:
     """A torch model by name ('mlp', 'cnn', …) or by a function scenario → nn.Module of one's own.
 
     `together=None` trains stacks as one program, except convolutions on a CPU, where a loop over the models
-    is faster (grouped convolutions cost twice as much there), and modules that `vmap` cannot stack, such as
-    recurrent layers. Both ways agree within float tolerance. On a CPU, what a model becomes does not depend on
+    is faster (grouped convolutions cost twice as much there), and modules that `vmap` cannot stack; `apart` of a
+    session says why. Both ways agree within float tolerance. Buffers that change in training, such as the running
+    statistics of BatchNorm, are every model's own and are averaged like its parameters, whole numbers rounded.
+    Parameters that do not require a gradient are there once for all models. On a CPU, what a model becomes does not depend on
     the others in its stack; nor on the number of threads, except for modules of one's own that are not stacked.
 
     A store recognises a model of one's own by the source text of its function and by the module that it makes;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -17,6 +18,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fedvalue.learners._threads import one_thread
+from fedvalue.learners.torch._buffers import Constants
+from fedvalue.learners.torch._functions import InSteps
 from fedvalue.learners.torch._inputs import Samples, arguments, said
 
 __all__ = ["Program", "side_by_side"]
@@ -26,21 +29,36 @@ Result = TypeVar("Result")
 
 
 class Program:
-    """A module to be called with parameters; only by one thread at a time, because they are put into it."""
+    """A module to be called with parameters, and with the buffers named in `state`; only by one thread at a time, because
+    they are put into it. `in_steps`: attention and recurrent layers are computed in steps that can be stacked."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, state: tuple[str, ...] = (), in_steps: bool = False) -> None:
         self.module = module
-        self.buffers = dict(module.named_buffers())
+        self.state = state
+        self.in_steps = in_steps
+        self.constants = Constants(module, state)
 
-    def __call__(self, parameters: dict[str, Tensor], x: Samples) -> Tensor:
+    def __call__(self, model: dict[str, Tensor], x: Samples) -> Tensor:
+        return self.stepped(model, x)[0]
+
+    def stepped(self, model: dict[str, Tensor], x: Samples) -> tuple[Tensor, dict[str, Tensor]]:
+        """What a model says of samples, and the buffers that it has afterwards where they change in training."""
         args, kwargs = arguments(x)
-        state = {**parameters, **self.buffers}
-        outputs: Tensor = said(functional_call(self.module, state, tuple(args), dict(kwargs)))
-        return outputs
+        own = {name: model[name].clone() for name in self.state}
+        given = {**model, **self.constants, **own}
+        with InSteps() if self.in_steps else nullcontext():
+            outputs: Tensor = said(functional_call(self.module, given, tuple(args), dict(kwargs)))
+        if self.constants:
+            self.constants.check(given)
+        return outputs, {name: given[name] for name in self.state}
 
     def copies(self, count: int) -> list[Program]:
-        """So many, this one included."""
-        return [self, *(Program(copy.deepcopy(self.module)) for _ in range(count - 1))]
+        """So many, this one included; what is not trained is there once for all of them."""
+        shared = [p for p in self.module.parameters() if not p.requires_grad] + list(self.constants.values())
+        others = (
+            copy.deepcopy(self.module, {id(tensor): tensor for tensor in shared}) for _ in range(count - 1)
+        )
+        return [self, *(Program(module, self.state, self.in_steps) for module in others)]
 
 
 def side_by_side(

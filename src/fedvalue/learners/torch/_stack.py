@@ -22,16 +22,15 @@ from torch.func import vmap
 from fedvalue.learners._scores import outcomes
 from fedvalue.learners._threads import one_thread
 from fedvalue.learners.memory import available_memory, row_cost
-from fedvalue.learners.torch._checks import (
-    can_be_stacked,
-    same_but_for_training,
-)
+from fedvalue.learners.torch._buffers import HeldBuffers
+from fedvalue.learners.torch._checks import check_batches
 from fedvalue.learners.torch._dropout import may_drop
 from fedvalue.learners.torch._inputs import call, filled, taken, tensors
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._models import PooledConv2d
 from fedvalue.learners.torch._parts import Program, side_by_side
 from fedvalue.learners.torch._rules import check_rules, sample_weights
+from fedvalue.learners.torch._stacking import same_but_for_training, why_not_stacked
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.outcome import Outcome
@@ -88,15 +87,19 @@ class TorchSession:
         self.scale = scenario.scale
         targets = self.scale.scaled(np.concatenate([c.y for c in scenario.clients]))
         self.y = torch.from_numpy(targets).to(device)
-        program = Program(self.module)
-        self.steps = LocalSteps(program, self._losses, training, self.x, self.y, may_drop(self.module))
+        self.state, self.whole = checked.state, checked.whole
+        if checked.least > 1:
+            check_batches(scenario, min(training.batch, self._widest_batch()))
         self.offsets = np.cumsum([0, *(len(c) for c in scenario.clients)])
         self.test_x = tensors(scenario.test.x, device)
         self.test_y = torch.from_numpy(scenario.test.y).to(device)
         self.parts = {k: torch.from_numpy(v).to(device) for k, v in scenario.test_parts.items()}
-        self.together = (
-            self._is_faster_together(learner) if learner.together is None or self.apart else learner.together
-        )
+        drops, whole = may_drop(self.module), (self.state, self.whole)
+        plain = Program(self.module, self.state).stepped
+        self.steps = LocalSteps(plain, self._losses, training, self.x, self.y, drops, *whole)
+        program = self._program(learner)
+        if learner.together is not None and not self.apart:
+            self.together = learner.together
         # Modules of one's own that are trained one by one may draw random numbers, of which torch has one sequence.
         self.in_parts = device == "cpu" and (self.together or isinstance(learner.model, str))
         self.programs = program.copies(torch.get_num_threads() if self.in_parts else 1)
@@ -108,9 +111,7 @@ class TorchSession:
         at_once = (
             min(training.batch, self._widest_batch()) if training.accumulate > 1 else self._widest_batch()
         )
-        sample = taken(self.x, slice(0, 1))
-        of_sample = sum(tensor.nbytes for _, tensor in leaves(sample))
-        self.cost = row_cost(self.module, lambda: call(self.module, sample), of_sample, at_once)
+        self.cost = self._row_cost(at_once)
         shares = (half, half // len(self.programs))
         fitting = zip(most, shares, self.cost, strict=True)
         self.rows, self.chunk = (max(1, min(most, share // cost)) for most, share, cost in fitting)
@@ -124,15 +125,15 @@ class TorchSession:
         return self.drawn([None])
 
     def drawn(self, seeds: Sequence[int | None]) -> TorchStack:
-        # Parameters that the user has frozen are part of the module, like buffers.
+        # Parameters that the user has frozen are part of the module, like buffers that stay as they are.
         with self.lock:  # another thread's call may have swapped the parameters
             trained = [name for name, p in self.module.named_parameters() if p.requires_grad]
-            rows: dict[str, list[Tensor]] = {name: [] for name in trained}
+            rows: dict[str, list[Tensor]] = {name: [] for name in (*trained, *self.state)}
             for seed in seeds:
                 module = self.module if seed is None else self.learner.another(self.scenario, seed)
-                parameters = dict(module.named_parameters())
-                for name in trained:
-                    rows[name].append(parameters[name].detach().to(self.device))
+                held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+                for name, tensors_of_name in rows.items():
+                    tensors_of_name.append(held[name].detach().to(self.device))
         return {name: torch.stack(tensors) for name, tensors in rows.items()}
 
     @cached_property
@@ -160,10 +161,12 @@ class TorchSession:
         weight = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
         averaged = {}
         for name, tensor in stack.items():
-            total = tensor.new_zeros(len(position), *tensor.shape[1:])
+            whole = not tensor.is_floating_point()  # such as how many batches were seen
+            numbers, shares = (tensor.double(), weight.double()) if whole else (tensor, weight)
+            total = numbers.new_zeros(len(position), *tensor.shape[1:])
             for into, rows in moves:
-                total[into] += tensor[rows] * weight[rows].view(-1, *[1] * (tensor.dim() - 1))
-            averaged[name] = total
+                total[into] += numbers[rows] * shares[rows].view(-1, *[1] * (tensor.dim() - 1))
+            averaged[name] = total.round().to(tensor.dtype) if whole else total
         return averaged
 
     def local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
@@ -175,7 +178,7 @@ class TorchSession:
         orders = list(zip(owners, seeds, strict=True))  # whose samples each row sees, in what order
 
         def train(program: Program, rows: list[int]) -> TorchStack:
-            steps = replace(self.steps, forward=program, t=t)
+            steps = replace(self.steps, forward=program.stepped, t=t)
             place = {order: number for number, order in enumerate(dict.fromkeys(orders[row] for row in rows))}
             batches = [self.minibatches(client, t, seed) for client, seed in place]
             in_stack = steps.together if self.together else steps.each
@@ -242,7 +245,7 @@ class TorchSession:
         losses = (lambda model, x=x, y=y: self._losses(forward(model, x), y) for x, y in pieces)
         with self.lock:
             self.module.eval()
-            drops = loss_drops(losses, before, after, len(test_y))
+            drops = loss_drops(losses, before, after, len(test_y), self.state)
         return [drop * self.scale.spread**2 for drop in drops]  # squared errors, in the unit of the targets
 
     @torch.no_grad()
@@ -320,14 +323,34 @@ class TorchSession:
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
 
-    def _is_faster_together(self, learner: TorchLearner) -> bool:
-        if self.apart:
-            return False
-        if self.convolves and self.device == "cpu":
-            return False
-        return isinstance(learner.model, str) or can_be_stacked(
-            self.steps.output, self.initial(), taken(self.test_x, slice(0, 2))
-        )
+    def _program(self, learner: TorchLearner) -> Program:
+        """How the module is called. Where its models are trained one after the other, `apart` says why."""
+        plain, in_steps = (Program(self.module, self.state, in_steps) for in_steps in (False, True))
+        looped = self.convolves and self.device == "cpu"
+        self.together = not self.apart and not looped
+        if not self.together or isinstance(learner.model, str):
+            return plain
+        self.module.train()
+        samples, why = filled(taken(self.test_x, slice(0, 2)), 2), ""
+        for program in (plain, in_steps):
+            output = replace(self.steps, forward=program.stepped).output
+            why = why_not_stacked(output, self.initial(), self.state, samples)
+            if not why:
+                return program
+        self.apart, self.together = f"Its models are trained one after the other: {why}.", False
+        return plain
+
+    def _row_cost(self, batch: int) -> tuple[int, int]:
+        """What a model takes; two samples make a pass where one alone cannot."""
+        count = 2 if self.whole else 1
+        samples = filled(taken(self.x, slice(0, 1)), count)
+        of_sample = sum(tensor[:1].nbytes for _, tensor in leaves(samples))
+        held = HeldBuffers(self.module)
+        own: list[Tensor] = [p for p in self.module.parameters() if p.requires_grad]
+        own += [self.module.get_buffer(name) for name in self.state]
+        cost = row_cost(self.module, own, lambda: call(self.module, samples), of_sample, -(-batch // count))
+        held.put_back()
+        return cost
 
     def _orders_to_keep(self) -> int:
         """Of samples in minibatches: those of all clients in a few rounds, and of as many seeds as memory allows."""
@@ -346,6 +369,8 @@ class TorchSession:
     def _alike(self, clients: Iterable[int]) -> dict[int, int]:
         """For each client the steps that it makes, or rests through, with those that make about as many."""
         found: dict[int, int] = {}
+        if self.whole:  # equally many samples: their last batches are of one size
+            return {client: len(self.scenario.clients[client]) for client in clients}
         most = 0
         for client in sorted(clients, key=lambda client: (-self._steps(client), client)):
             steps = self._steps(client)

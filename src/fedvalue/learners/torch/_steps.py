@@ -91,12 +91,14 @@ class Batches:
 class LocalSteps:
     """How models are trained on samples `x`, `y` of all clients in round `t` under the rules of a training."""
 
-    forward: Callable[[TorchStack, Samples], Tensor]
+    forward: Callable[[TorchStack, Samples], tuple[Tensor, TorchStack]]
     losses: Callable[[Tensor, Tensor], Tensor]
     training: Training
     x: Samples
     y: Tensor
     drops: bool = False
+    state: tuple[str, ...] = ()  # buffers that change in training; no optimiser knows of them
+    whole: bool = False  # batches hold a client's own samples and no others: all clients have equally many
     t: int = 1
     runner: StepRunner = field(default_factory=StepRunner)
 
@@ -109,7 +111,8 @@ class LocalSteps:
         """
         on_cuda = self.y.is_cuda
         layout = column_major if on_cuda else Tensor.contiguous
-        leaves = {name: layout(tensor).requires_grad_() for name, tensor in stack.items()}
+        leaves = {name: layout(t).requires_grad_() for name, t in stack.items() if name not in self.state}
+        state = {name: stack[name] for name in self.state}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
         outputs_of = self._outputs(len(clients), owner)
@@ -117,9 +120,12 @@ class LocalSteps:
 
         def step(index: Tensor, weight: Tensor, key: Tensor) -> None:
             optimizer.zero_grad(set_to_none=True)
+            if self.whole:
+                index, weight = _without_filling(index, weight)
             for part, (some, counts) in enumerate(self._parts(index, weight)):
                 with nullcontext() if on_cuda else StackedLinear():
-                    outputs = outputs_of(leaves, some, key + part if part else key)
+                    outputs, changed = outputs_of({**leaves, **state}, some, key + part if part else key)
+                state.update(_detached(changed))
                 loss = (self.losses(outputs, self.y[some[place]]) * counts[place]).sum()
                 held = anchor and not part
                 torch.autograd.backward(loss + self._proximal(leaves, anchor) if held else loss)
@@ -133,15 +139,18 @@ class LocalSteps:
         resting = any(len(batches.key) < most for batches in clients)
         padded = [batches.padded(most) for batches in clients] if resting else clients
         steps = (torch.stack([getattr(c, name) for c in padded]) for name in ("index", "weight", "key"))
-        self.runner.run(step, *steps, record=can_be_recorded(self.training))
-        return {name: tensor.detach().contiguous() for name, tensor in leaves.items()}
+        self.runner.run(step, *steps, record=can_be_recorded(self.training) and not self.whole)
+        return {name: tensor.detach().contiguous() for name, tensor in {**leaves, **state}.items()}
 
-    def output(self, model: TorchStack, x: Samples, key: Tensor) -> Tensor:
-        """What a model says of samples in a step of its training, which has this key."""
+    def output(self, model: TorchStack, x: Samples, key: Tensor) -> tuple[Tensor, TorchStack]:
+        """What a model says of samples in a step of its training, which has this key, and the buffers that it then has."""
         with CountedDropout(key) if self.drops else nullcontext(), self._precision():
-            return self.forward(model, x).float()
+            outputs, state = self.forward(model, x)
+        return outputs.float(), state
 
-    def _outputs(self, clients: int, owner: Sequence[int]) -> Callable[[TorchStack, Tensor, Tensor], Tensor]:
+    def _outputs(
+        self, clients: int, owner: Sequence[int]
+    ) -> Callable[[TorchStack, Tensor, Tensor], tuple[Tensor, TorchStack]]:
         """What the rows of a stack say, from the samples and the key of every client."""
         rows = len(owner) // clients
         in_blocks = list(owner) == [client for client in range(clients) for _ in range(rows)]
@@ -154,11 +163,12 @@ class LocalSteps:
             return lambda stack, index, key: forward(stack, taken(self.x, index[place]), key[place])
         blocks = vmap(shared)
 
-        def outputs(stack: TorchStack, index: Tensor, key: Tensor) -> Tensor:
+        def outputs(stack: TorchStack, index: Tensor, key: Tensor) -> tuple[Tensor, TorchStack]:
             in_clients = {
-                name: tensor.view(clients, rows, *tensor.shape[1:]) for name, tensor in stack.items()
+                name: tensor.reshape(clients, rows, *tensor.shape[1:]) for name, tensor in stack.items()
             }
-            return blocks(in_clients, taken(self.x, index), key).flatten(0, 1)
+            said, state = blocks(in_clients, taken(self.x, index), key)
+            return said.flatten(0, 1), {name: tensor.flatten(0, 1) for name, tensor in state.items()}
 
         return outputs
 
@@ -171,7 +181,8 @@ class LocalSteps:
         return {name: torch.stack([model[name] for model in trained]) for name in stack}
 
     def _one(self, model: TorchStack, batches: Batches) -> TorchStack:
-        leaves = {name: tensor.clone().requires_grad_() for name, tensor in model.items()}
+        leaves = {name: t.clone().requires_grad_() for name, t in model.items() if name not in self.state}
+        state = {name: model[name] for name in self.state}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
         steps = zip(batches.index, batches.weight, batches.key, strict=True)
@@ -180,7 +191,7 @@ class LocalSteps:
 
                 def gradients(index: Tensor = index, weight: Tensor = weight, key: Tensor = key) -> Tensor:
                     optimizer.zero_grad(set_to_none=True)
-                    total = self._loss_of(leaves, anchor, index, weight, key)
+                    total = self._loss_of(leaves, state, anchor, index, weight, key)
                     self._clip(leaves, stacked=False)
                     return total
 
@@ -189,18 +200,27 @@ class LocalSteps:
                 else:
                     gradients()
                     optimizer.step()
-        return {name: leaf.detach() for name, leaf in leaves.items()}
+        return {name: leaf.detach() for name, leaf in {**leaves, **state}.items()}
 
     def _loss_of(
-        self, leaves: TorchStack, anchor: TorchStack, index: Tensor, weight: Tensor, key: Tensor
+        self,
+        leaves: TorchStack,
+        state: TorchStack,
+        anchor: TorchStack,
+        index: Tensor,
+        weight: Tensor,
+        key: Tensor,
     ) -> Tensor:
-        """The loss of one model in a step, whose gradients it leaves behind."""
+        """The loss of one model in a step, whose gradients it leaves behind, as well as its changed `state`."""
         total = weight.new_zeros(())
         for part, (some, counts) in enumerate(self._parts(index, weight)):
             real = counts > 0
             if not real.any():
                 continue
-            outputs = self.output(leaves, taken(self.x, some[real]), key + part if part else key)
+            outputs, changed = self.output(
+                {**leaves, **state}, taken(self.x, some[real]), key + part if part else key
+            )
+            state.update(_detached(changed))
             loss = (self.losses(outputs, self.y[some[real]]) * counts[real]).sum()
             if anchor and not part:
                 loss = loss + self._proximal(leaves, anchor)
@@ -233,7 +253,17 @@ class LocalSteps:
     @property
     def can_rest(self) -> bool:
         """Whether rows of a stack may make fewer steps than others."""
-        return can_rest(self.training, self.y.device)
+        return not self.whole and can_rest(self.training, self.y.device)
 
     def _optimizer(self, leaves: TorchStack) -> MadeOptimizer:
         return optimizer_of(self.training, list(leaves.values()), self.training.rate_in(self.t))
+
+
+def _detached(tensors: TorchStack) -> TorchStack:
+    return {name: tensor.detach() for name, tensor in tensors.items()}
+
+
+def _without_filling(index: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """A step without the samples that only fill it up; all clients have as many of their own."""
+    own = int(torch.nonzero(weight.amax(0))[-1]) + 1
+    return index[:, :own], weight[:, :own]

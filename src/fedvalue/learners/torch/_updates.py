@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -19,18 +19,28 @@ def step(models: Stack, before: Stack, after: Stack, weights: NDArray[np.float64
     moved = {}
     for name, start in models.items():
         updates = after[name] - before[name]
-        share = torch.from_numpy(weights).to(updates)
+        share = torch.from_numpy(weights).to(updates if updates.is_floating_point() else updates.device)
+        if not start.is_floating_point():  # a number of batches
+            share, updates = share.double(), updates.double()
+            moved[name] = start + torch.tensordot(share, updates, dims=1).round().to(start.dtype)
+            continue
         moved[name] = start + torch.tensordot(share, updates, dims=1)
     return moved
 
 
 def loss_drops(
-    losses: Iterable[Callable[[Stack], Tensor]], before: Stack, after: Stack, samples: int
+    losses: Iterable[Callable[[Stack], Tensor]],
+    before: Stack,
+    after: Stack,
+    samples: int,
+    state: Sequence[str] = (),
 ) -> list[float]:
-    """⟨∇ℓ(before), before − after_r⟩ for every row r, where ℓ is the mean of all losses over all samples."""
-    leaves = {name: tensor[0].detach().clone().requires_grad_() for name, tensor in before.items()}
+    """⟨∇ℓ(before), before − after_r⟩ for every row r, where ℓ is the mean of all losses over all samples. What the optimiser
+    does not train, the `state`, stays as it was before."""
+    models = {name: tensor[0].detach().clone() for name, tensor in before.items()}
+    leaves = {name: tensor.requires_grad_() for name, tensor in models.items() if name not in state}
     for loss in losses:
-        torch.autograd.backward(loss(leaves).sum() / samples)
+        torch.autograd.backward(loss(models).sum() / samples)
     rows = len(next(iter(after.values())))
     drops = torch.zeros(rows, dtype=torch.float64)
     for name, leaf in leaves.items():
