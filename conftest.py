@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,6 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """The fast part of the suite tries fewer examples."""
     if config.option.markexpr == "not slow":
         settings.load_profile("quick")
+    # Shells have what they start in the background ignore an interrupt, and so would the programs that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedvalue.errors import InputError
 from fedvalue.outcome import Outcome
-from fedvalue.per_row import BLOCKS, MOST_ROWS, PerRow, blocks_of, shrink_factor
+from fedvalue.per_row import BLOCKS, MOST_ROWS, PerRow, blocks_of
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200)
 
@@ -101,10 +101,3 @@ def test_outcomes_travel_as_json_does() -> None:
     outcome = Outcome({"accuracy": 0.5}, 1.5, "local", "cpu", {"accuracy": PerRow.of([0, 1])})
     assert Outcome.from_plain(json.loads(json.dumps(outcome.to_plain()))) == outcome
     assert Outcome.from_plain(Outcome({"utility": 1.0}).to_plain()) == Outcome({"utility": 1.0}, rows={})
-
-
-def test_more_rows_shrink_the_error_by_the_root() -> None:
-    assert shrink_factor(100, 400) == 0.5
-    assert shrink_factor(100, 100) == 1
-    with pytest.raises(InputError, match="at least 1"):
-        shrink_factor(0, 10)

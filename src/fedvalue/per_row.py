@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedvalue._checks import as_array
 from fedvalue.errors import InputError
 
-__all__ = ["BLOCKS", "MOST_ROWS", "PerRow", "blocks_of", "pseudo_values", "shrink_factor"]
+__all__ = ["BLOCKS", "MOST_ROWS", "PerRow", "blocks_of", "pseudo_values"]
 
 BLOCKS = 64
 """Into so many blocks test rows are put where there is not one number for each: enough for a variance within a tenth."""
@@ -215,14 +215,3 @@ def pseudo_values(
         without.append(found)
     moved: NDArray[np.float64] = np.mean(without) - np.array(without)
     return number + count * (samples - size) / samples * math.sqrt(samples / (count * size)) * moved
-
-
-def shrink_factor(rows: int, wanted: int) -> float:
-    """By which factor the error from test rows shrinks if there are `wanted` of them instead of `rows`.
-
-    >>> shrink_factor(1_000, 4_000)
-    0.5
-    """
-    if rows < 1 or wanted < 1:
-        raise InputError(f"Numbers of test rows must be at least 1. Got {rows} and {wanted}.")
-    return math.sqrt(rows / wanted)

@@ -572,10 +572,13 @@ class TestEndings:
             return (tmp_path / name).read_text().splitlines() if (tmp_path / name).exists() else []
 
         process = start(hang_at=3)
-        wait_for(lambda: lines("child") and len(lines("finished")) == 7)
-        time.sleep(0.1)  # what was finished last is on its way to the store
-        process.send_signal(how)
-        out, _ = process.communicate(timeout=20)
+        try:
+            wait_for(lambda: lines("child") and len(lines("finished")) == 7)
+            time.sleep(0.1)  # what was finished last is on its way to the store
+            process.send_signal(how)
+            out, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()  # nothing where it ended as it should; else a worker would spin for ever
         assert process.returncode != 0
         assert out == ""
         pids = {int(line.split()[0]) for line in lines("started")} | {int(lines("child")[0])}

@@ -31,6 +31,7 @@ __all__ = [
     "expected",
     "largest_measured",
     "measured",
+    "rows_of_table",
 ]
 
 
@@ -83,9 +84,13 @@ class Expected:
 @lru_cache(maxsize=1)
 def measured() -> tuple[Cell, ...]:
     """The table that comes with the package."""
-    text = files("fedvalue.advice").joinpath("accuracy.csv").read_text(encoding="utf-8")
-    rows = list(csv.reader(text.splitlines()))[1:]
-    return tuple(Cell(*map(int, row[:3]), *map(float, row[3:])) for row in rows)
+    return tuple(Cell(*map(int, row[:3]), *map(float, row[3:])) for row in rows_of_table("accuracy.csv"))
+
+
+def rows_of_table(name: str) -> list[list[str]]:
+    """The rows of a table that comes with the package, without their header."""
+    text = files("fedvalue.advice").joinpath(name).read_text(encoding="utf-8")
+    return list(csv.reader(text.splitlines()))[1:]
 
 
 def expected(clients: int, coalitions: int, cells: Iterable[Cell] | None = None) -> Expected:

@@ -10,17 +10,15 @@ linearly, in log n and in log(γ/n). Outside, the nearest measured error is take
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.advice._accuracy import Expected, between
+from fedvalue.advice._accuracy import Expected, between, rows_of_table
 
 __all__ = [
     "EQUAL",
@@ -32,7 +30,6 @@ __all__ = [
     "against_expected",
     "expected_cells",
     "largest_budget",
-    "rests_on",
     "test_rows_add",
 ]
 
@@ -69,8 +66,7 @@ EXPECTED_COLUMNS = ExpectedCell._fields
 @lru_cache(maxsize=1)
 def expected_cells() -> tuple[ExpectedCell, ...]:
     """The table that comes with the package."""
-    text = files("fedvalue.advice").joinpath("expected.csv").read_text(encoding="utf-8")
-    rows = list(csv.reader(text.splitlines()))[1:]
+    rows = rows_of_table("expected.csv")
     return tuple(ExpectedCell(row[0], *map(int, row[1:4]), *map(float, row[4:])) for row in rows)
 
 
@@ -126,13 +122,6 @@ def largest_budget(clients: int) -> int:
     """As many trainings as the table reaches to for this number of clients."""
     several = [cell for cell in expected_cells() if cell.plan == SEVERAL_SEEDS]
     return max(2, int(clients * max(cell.budget / cell.clients for cell in several)))
-
-
-def rests_on() -> tuple[int, int, int]:
-    """How many games the table rests on, and the smallest and largest number of clients in them."""
-    cells = expected_cells()
-    numbers = [cell.clients for cell in cells]
-    return max(cell.games for cell in cells), min(numbers), max(numbers)
 
 
 def _measures(cells: Sequence[ExpectedCell], here: float) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,6 +14,7 @@ from typing import Any, TextIO
 import typer
 
 from fedvalue._files import json_text
+from fedvalue._text import plural
 from fedvalue.errors import FedvalueWarning
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "notes",
     "on_terminal",
     "print_json",
+    "print_problems",
     "say",
     "warn",
 ]
@@ -50,6 +52,17 @@ def on_terminal() -> bool:
 def print_json(data: Any) -> None:
     """The data as JSON on stdout."""
     say(json_text(data))
+
+
+def print_problems(path: Path, problems: Sequence[str], sound: str, json: bool) -> None:
+    """What was found wrong with a file or folder, or that what is there is sound; ends with exit code 1 if it is not."""
+    if json:
+        print_json({"sound": not problems, "problems": list(problems)})
+    else:
+        say("\n".join(problems) or f"No problems: {sound}.")
+    if problems:
+        complain(f"{path} has {plural(len(problems), 'problem')}; restore it from a copy.")
+        raise typer.Exit(1)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedvalue._text import plural
-from fedvalue.cli._console import busy, complain, print_json, say
+from fedvalue.cli._console import busy, print_problems
 from fedvalue.cli._options import JsonFlag, PeriodsArgument
 
 __all__ = ["verify"]
@@ -27,13 +27,5 @@ def verify(
         closed = () if problems else periods.closed
     if seal is not None and not problems and seal not in [period.seal for period in closed]:
         problems = [f"No closed period has the seal {seal}: what was closed then is not what is here."]
-    if json:
-        print_json({"sound": not problems, "problems": problems})
-    else:
-        say(
-            "\n".join(problems)
-            or f"No problems: {plural(len(closed), 'period')}, the last with the seal {closed[-1].seal}."
-        )
-    if problems:
-        complain(f"{folder} has {plural(len(problems), 'problem')}; restore it from a copy.")
-        raise typer.Exit(1)
+    sound = "" if problems else f"{plural(len(closed), 'period')}, the last with the seal {closed[-1].seal}"
+    print_problems(folder, problems, sound, json)

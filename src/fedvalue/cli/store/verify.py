@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from fedvalue._text import plural
-from fedvalue.cli._console import busy, complain, print_json, say
+from fedvalue.cli._console import busy, print_problems
 from fedvalue.cli._options import JsonFlag, StoreArgument
 
 __all__ = ["verify"]
@@ -19,13 +17,4 @@ def verify(db: StoreArgument, json: JsonFlag = False) -> None:
         problems = store.verify()
         games = [] if problems else store.games()
     outcomes = sum(game.outcomes for game in games)
-    if json:
-        print_json({"sound": not problems, "problems": problems})
-    else:
-        say(
-            "\n".join(problems)
-            or f"No problems: {plural(outcomes, 'outcome')} of {plural(len(games), 'game')}."
-        )
-    if problems:
-        complain(f"{db} has {plural(len(problems), 'problem')}; restore it from a copy.")
-        raise typer.Exit(1)
+    print_problems(db, problems, f"{plural(outcomes, 'outcome')} of {plural(len(games), 'game')}", json)
