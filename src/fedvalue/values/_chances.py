@@ -1,4 +1,4 @@
-"""What follows from the errors of values: who is ahead of whom, and what more trainings would gain."""
+"""What follows from the errors of values: intervals, who is ahead of whom, and what more trainings would gain."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from fedvalue.values._values import Values
 
-__all__ = ["expected_gain", "probability_order"]
+__all__ = ["expected_gain", "interval", "probability_order"]
+
+
+def interval(values: Values, level: float) -> NDArray[np.float64] | None:
+    """See `Values.interval`."""
+    if values.stderr is None:
+        return None
+    from scipy.special import ndtri, stdtrit
+
+    upper_tail = 0.5 + level / 2
+    quantile = ndtri(upper_tail) if values.dof is None else stdtrit(values.dof, upper_tail)
+    half_width = quantile * values.stderr
+    return np.column_stack([values.mean - half_width, values.mean + half_width])
 
 
 def probability_order(values: Values, first: int, second: int) -> float | None:

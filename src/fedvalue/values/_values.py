@@ -20,7 +20,7 @@ from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
 from fedvalue.values._arrays import square, vector
 from fedvalue.values._benefits import Benefits
-from fedvalue.values._chances import expected_gain, probability_order
+from fedvalue.values._chances import expected_gain, interval, probability_order
 from fedvalue.values._client import ClientValue
 from fedvalue.values._covariance import deviations
 from fedvalue.values._disclosure import Disclosure
@@ -303,15 +303,7 @@ class Values:
 
         Student's t with the method's degrees of freedom: few samples give wide intervals.
         """
-        between("The level of an interval", level, 0, 1)
-        if self.stderr is None:
-            return None
-        from scipy.special import ndtri, stdtrit
-
-        upper_tail = 0.5 + level / 2
-        quantile = ndtri(upper_tail) if self.dof is None else stdtrit(self.dof, upper_tail)
-        half_width = quantile * self.stderr
-        return np.column_stack([self.mean - half_width, self.mean + half_width])
+        return interval(self, between("The level of an interval", level, 0, 1))
 
     def probability_order(self, i: int | str, j: int | str) -> float | None:
         """How likely client i is worth more than client j; None where the method cannot tell.
