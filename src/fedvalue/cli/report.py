@@ -81,7 +81,14 @@ def report(
     docs/report.md says what each part means.
     """
     from fedvalue.report import FORMATS, Absent, Cover, Terms, facts_of, kind_of, write_statements
-    from fedvalue.run import VALUES_FILE, not_as_agreed, read_record, read_values, terms_agreed_for
+    from fedvalue.run import (
+        VALUES_FILE,
+        not_as_agreed,
+        read_record,
+        read_values,
+        refuse_signed,
+        terms_agreed_for,
+    )
 
     if currency and pot is None:
         raise InputError("A currency needs an amount: add --pot.")
@@ -90,6 +97,8 @@ def report(
     stem = "report" if run.is_dir() or run.name == VALUES_FILE else f"{run.stem}-report"
     target = str((run if run.is_dir() else run.parent) / f"{stem}.{kind}") if out is None else out
     check_targets(target)
+    if statements is not None:
+        refuse_signed(statements)
     with busy("writing the report", quiet):
         values, record = read_values(run), read_record(run)
         if record is not None and any(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fedvalue._text import listed, one_line
+from fedvalue.evidence._pages import is_page
 from fedvalue.evidence._payouts import is_payout
-from fedvalue.evidence._reports import is_report
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, unchecked
 from fedvalue.run import AGREEMENT_FILE, DISCLOSURE_FILE, RECORD_FILE
@@ -22,9 +22,9 @@ def others(run: LeftRun) -> Iterator[Check]:
         return  # a file of values may be anywhere, beside anything
     known = {run.values_file.name, RECORD_FILE, AGREEMENT_FILE, DISCLOSURE_FILE}
     left = [
-        one_line(file.name)
+        one_line(run.called(file))
         for file in run.written
-        if file.name not in known and not is_payout(file) and not is_report(file)
+        if file.name not in known and not is_payout(file) and not is_page(file)
     ]
     if left:
         yield unchecked("Other files", f"no payout or report of fedvalue is in {listed(left, _NAMED)}")

@@ -1,79 +1,138 @@
-"""Reports in the folder of a run: written again from values and trainings, and compared letter by letter."""
+"""Reports and statements in the folder of a run: written again from values and trainings, and compared letter by letter."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from fedvalue._text import one_line
 from fedvalue._version import __version__
 from fedvalue.agreement import PayoutTerms
 from fedvalue.errors import FedvalueError
 from fedvalue.evidence._kept import histories
+from fedvalue.evidence._pages import Told, is_page, is_statement, told_by
 from fedvalue.evidence._payouts import shared_out_in
 from fedvalue.evidence._run import LeftRun
-from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
 from fedvalue.payout import RULES
-from fedvalue.report import FORMATS, Cover, Terms, facts_of
+from fedvalue.report import FORMATS, Cover, Facts, Terms, facts_of, statement_page
 from fedvalue.run import RECORD_FILE
 from fedvalue.store import History, UtilityStore
 from fedvalue.values import Values
 from fedvalue.what_if import COPIES_RULES
 
-__all__ = ["is_report", "reports"]
-
-_DATA = re.compile(rb'<script type="application/json" id="fedvalue-report">(.*?)</script>', re.DOTALL)
-_TITLE = b"# What the data of "
-
-
-def is_report(file: Path) -> bool:
-    """Whether a file is one that `fedvalue report` writes."""
-    if file.suffix == ".html":
-        return b'id="fedvalue-report"' in file.read_bytes()
-    return file.suffix == ".md" and file.read_bytes().startswith(_TITLE)
+__all__ = ["reports"]
 
 
 def reports(run: LeftRun, store: UtilityStore | None, values: Values) -> Iterator[Check]:
-    """Every report must be one that these values and trainings give."""
-    files = [file for file in run.files if is_report(file)]
+    """Every report and every statement must be one that these values and trainings give."""
+    files = [file for file in run.written if is_page(file)]
     if not files:
         return
     if run.record is None and (run.folder / RECORD_FILE).exists():
         yield unchecked("The report", "it cannot be written again without the record of the run")
         return
-    written_by = ((run.record or {}).get("versions") or {}).get("fedvalue", __version__)
-    if written_by != __version__:
-        yield unchecked(
-            "The report",
-            f"it was written by fedvalue {written_by}; this is {__version__}, which words it otherwise",
-        )
-        return
     known = [*(() if store is None else histories(store, values)), None]  # a report may be written without
-    covers = [found.cover for file in files if (found := _told(file)) is not None]
+    told = {file: told_by(file) for file in files}
+    writer = _Writer(run, values, known)
     for file in files:
-        content, said = file.read_bytes(), _told(file)
-        terms = list(_terms(run)) if said is None else [said.terms]
-        heads = [None, *dict.fromkeys(covers)] if said is None else [said.cover]
-        kind = file.suffix.lstrip(".")
-        ways = product(terms, heads, known)
-        fitting = (
-            how
-            for how, head, history in ways
-            if content == _rendered(values, run.record, history, how, kind, head)
+        name, said = run.called(file), told[file]
+        if (other := said.releases - {__version__}) and len(said.releases) == 1:
+            yield undecided(name, _of_another_release(run, other))
+            continue
+        used = next(
+            (terms for terms in _ways(run, said, list(told.values())) if writer.gives(file, *terms)), None
         )
-        used = next(fitting, None)
         if used is None:
-            yield wrong(
-                file.name, "values and trainings do not give this report, by whatever terms of payout"
-            )
-        elif run.agreement is not None and (other := _other_terms(run.agreement.payout, used)):
-            yield wrong(file.name, f"it shares out otherwise than agreed: {', '.join(other)}")
+            yield wrong(name, "values and trainings do not give this page, by whatever terms of payout")
+        elif run.agreement is not None and (differing := _other_terms(run.agreement.payout, used[0])):
+            yield wrong(name, f"it shares out otherwise than agreed: {', '.join(differing)}")
         else:
-            yield sound(file.name, "written again from values and trainings, it is the same to the letter")
+            yield sound(name, "written again from values and trainings, it is the same to the letter")
+
+
+def _of_another_release(run: LeftRun, other: frozenset[str]) -> str:
+    """Whatever a page claims, the results are not sound by that: somebody has to look with the release it names."""
+    (claimed,) = other
+    recorded = ((run.record or {}).get("versions") or {}).get("fedvalue")
+    run_by = f", and the record of the run names fedvalue {one_line(str(recorded))[:40]}" if recorded else ""
+    return (
+        f"it says that fedvalue {one_line(claimed)[:40]} wrote it{run_by}; this is {__version__}, which may word it otherwise. "
+        "Check it with the release that it names, or have it written again by this one"
+    )
+
+
+class _Writer:
+    """Writes pages again; what is needed for one is kept for the others."""
+
+    def __init__(self, run: LeftRun, values: Values, known: Sequence[History | None]) -> None:
+        self.run, self.values, self.known = run, values, known
+        self.facts: dict[str, Facts | None] = {}
+        self.pages: dict[str, frozenset[bytes]] = {}
+
+    def gives(self, file: Path, terms: Terms, cover: Cover | None) -> bool:
+        """Whether these terms and this head give the page, with any of the histories that are known."""
+        kind, content = file.suffix.lstrip("."), file.read_bytes()
+        what = "statement" if is_statement(file) else "report"
+        return any(content in self._pages(what, kind, i, terms, cover) for i in range(len(self.known)))
+
+    def _pages(self, what: str, kind: str, i: int, terms: Terms, cover: Cover | None) -> frozenset[bytes]:
+        of = repr((i, terms, cover))
+        key = f"{what} {kind} {of}"
+        if key not in self.pages:
+            if of not in self.facts:
+                self.facts[of] = self._facts(self.known[i], terms, cover)
+            self.pages[key] = frozenset(_written(self.facts[of], what, kind))
+        return self.pages[key]
+
+    def _facts(self, history: History | None, terms: Terms, cover: Cover | None) -> Facts | None:
+        record: Mapping[str, Any] | None = self.run.record
+        try:
+            return facts_of(self.values, history, record, terms, (record or {}).get("budget"), cover)
+        except FedvalueError:
+            return None
+
+
+def _written(facts: Facts | None, what: str, kind: str) -> Iterator[bytes]:
+    if facts is None:
+        return
+    if what == "report":
+        yield FORMATS[kind](facts).encode()
+        return
+    for one in facts.statements:
+        yield statement_page(facts, one, kind).encode()
+
+
+def _ways(run: LeftRun, said: Told, others: Sequence[Told]) -> Iterator[tuple[Terms, Cover | None]]:
+    """By which terms and heads a page may have been written: a text may be by those of any other page."""
+    if said.terms is not None:
+        yield said.terms, said.cover
+        return
+    covers = {repr(one.cover): one.cover for one in others if one.cover is not None}
+    terms = {
+        repr(found): found for found in (*(one.terms for one in others), *_terms(run)) if found is not None
+    }
+    yield from product(terms.values(), [None, *covers.values()])
+
+
+def _terms(run: LeftRun) -> Iterator[Terms]:
+    """Those of the payouts in the folder, or in percent."""
+    anyway = run.values is not None and bool(run.values.warning)
+    yield Terms()
+    for data in shared_out_in(run):
+        told = {name: _text(data, name) for name in ("pot", "currency", "rule")}
+        yield Terms(
+            **told,
+            anyway=anyway,
+            absent=_text(data, "absent_rule") or "excluded",
+            copies=_text(data, "copies_rule") or "each",
+        )
+    for rule, copies in product(RULES, COPIES_RULES):
+        yield Terms(None, "", rule, anyway, copies=copies)
+    yield Terms(copies="share")
 
 
 def _other_terms(agreed: PayoutTerms, used: Terms) -> list[str]:
@@ -91,56 +150,6 @@ def _other_terms(agreed: PayoutTerms, used: Terms) -> list[str]:
         if agreed.pot is not None and Decimal(agreed.pot) != Decimal(used.pot):
             said["pot"] = agreed.pot, used.pot
     return [f"{name} {now!r} instead of {was!r}" for name, (was, now) in said.items() if was != now]
-
-
-def _rendered(
-    values: Values,
-    record: Mapping[str, Any] | None,
-    history: History | None,
-    terms: Terms,
-    kind: str,
-    cover: Cover | None,
-) -> bytes | None:
-    try:
-        facts = facts_of(values, history, record, terms, (record or {}).get("budget"), cover)
-        return FORMATS[kind](facts).encode()
-    except FedvalueError:
-        return None
-
-
-class _Told(NamedTuple):
-    """What a page says of how it was written."""
-
-    terms: Terms
-    cover: Cover
-
-
-def _told(file: Path) -> _Told | None:
-    """A page has its data in itself; a text has not."""
-    found = _DATA.search(file.read_bytes())
-    if found is None:
-        return None
-    try:
-        data = json.loads(found[1])
-        return _Told(Terms(**data["terms"]), Cover(**data["cover"]))
-    except (ValueError, KeyError, TypeError, RecursionError, FedvalueError):
-        return _Told(Terms(), Cover())  # altered: no page that is written now will be the same
-
-
-def _terms(run: LeftRun) -> Iterator[Terms]:
-    """By which terms a text may have been written: those of the payouts in the folder, or in percent."""
-    anyway = run.values is not None and bool(run.values.warning)
-    yield Terms()
-    for data in shared_out_in(run):
-        told = {name: _text(data, name) for name in ("pot", "currency", "rule")}
-        yield Terms(
-            **told,
-            anyway=anyway,
-            absent=_text(data, "absent_rule") or "excluded",
-            copies=_text(data, "copies_rule") or "each",
-        )
-    for rule, copies in product(RULES, COPIES_RULES):
-        yield Terms(None, "", rule, anyway, copies=copies)
 
 
 def _text(data: Mapping[str, Any], name: str) -> str:

@@ -10,10 +10,12 @@ from typing import Any
 
 from fedvalue.agreement import Agreement, read_agreement
 from fedvalue.errors import FedvalueError, InputError
+from fedvalue.evidence._pages import is_statement
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.run import (
     AGREEMENT_FILE,
     DISCLOSURE_FILE,
+    EARLIER,
     EVIDENCE_FILE,
     RECORD_FILE,
     VALUES_FILE,
@@ -50,6 +52,22 @@ class LeftRun:
         return sorted(path for path in self.folder.iterdir() if path.is_file())
 
     @property
+    def statements(self) -> list[Path]:
+        """The statements in folders of this one: whoever is sent one wants to know whether it is right."""
+        folders = sorted(
+            path
+            for path in self.folder.iterdir()
+            if path.is_dir() and path.name != EARLIER and path.name[0] != "."
+        )
+        return [
+            file for of in folders for file in sorted(of.iterdir()) if file.is_file() and is_statement(file)
+        ]
+
+    def called(self, file: Path) -> str:
+        """The name of a file, as seen from the folder."""
+        return file.relative_to(self.folder).as_posix()
+
+    @property
     def written(self) -> list[Path]:
         """The files without the store, which may grow, what is beside it, plans, the signatures, and hidden ones."""
         store = "" if self.store is None else self.store.name
@@ -58,7 +76,8 @@ class LeftRun:
             _PLAN_FILE,
             *(f"{store}{end}" for end in ("", "-wal", "-shm", "-journal", ".replies") if store),
         }
-        return [path for path in self.files if path.name not in apart and not path.name.startswith(".")]
+        there = [path for path in self.files if path.name not in apart and not path.name.startswith(".")]
+        return there + self.statements
 
 
 def open_run(path: Path, store: Path | None, agreement: Path | None) -> tuple[LeftRun, list[Check]]:

@@ -18,7 +18,7 @@ from fedvalue._version import __version__
 from fedvalue.agreement import Signature, canonical, message_of, public_line, signature_of, signatures_from
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
-from fedvalue.run import EVIDENCE_FILE
+from fedvalue.run import EVIDENCE_FILE, is_within
 from fedvalue.values import Values
 
 __all__ = ["signatures_of", "write_signed"]
@@ -79,7 +79,7 @@ def signatures_of(run: LeftRun, values: Values | None, signed_by: str | None) ->
         who = listed([names.get(key, f"the owner of {key}") for key in fitting], _NAMED) or "nobody"
         yield sound(_WHAT, f"{len(statement['files'])} files, signed by {who}")
     listed_files = statement["files"]
-    late = [path.name for path in run.written if path.name not in listed_files]
+    late = [name for path in run.written if (name := run.called(path)) not in listed_files]
     if late:
         yield unchecked(_WHAT, f"not among the files that were signed: {listed(late, _NAMED)}")
 
@@ -104,7 +104,7 @@ def _statement(run: LeftRun, values: Values) -> dict[str, Any]:
         "game_id": values.game_id,
         "agreement": values.agreement,
         "chain": _chain(values),
-        "files": {path.name: _digest(path) for path in run.written},
+        "files": {run.called(path): _digest(path) for path in run.written},
     }
     return dict(json.loads(canonical(json_ready(statement))))
 
@@ -118,7 +118,7 @@ def _other_files(run: LeftRun, digests: dict[str, str]) -> Iterator[str]:
         yield f"{run.values_file.name} is not among the files that were signed"
     for name, digest in digests.items():
         path = run.folder / name
-        if path.name != name or not path.is_file():
+        if not is_within(name) or not path.is_file():
             yield f"{one_line(name)[:80]} was signed and is not there"
         elif _digest(path) != digest:
             yield f"{name} is not the file that was signed"

@@ -25,7 +25,7 @@ from fedvalue.report._gather import gather
 from fedvalue.report._markdown import as_markdown
 from fedvalue.report._origin import FEDERATION
 from fedvalue.report._page import as_html
-from fedvalue.report._statement_pages import write_statements
+from fedvalue.report._statement_pages import statement_page, write_statements
 from fedvalue.report._templates import page_environment, style_sheet
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, UtilityStore, read_history
@@ -46,6 +46,7 @@ __all__ = [
     "render",
     "report",
     "page_environment",
+    "statement_page",
     "style_sheet",
     "write_statements",
 ]

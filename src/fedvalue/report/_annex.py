@@ -56,7 +56,7 @@ def rules_of(
         "In the store": "" if isinstance(trainings, Absent) else _stored(trainings),
         "Payout": "nobody is paid"
         if isinstance(paid, Absent)
-        else f"rule {paid.rule}, in steps of {paid.step}",
+        else f"rule {paid.rule}, in steps of {paid.step}{', copies share one part' if paid.copies_rule == 'share' else ''}",
     }
     return tuple((label, one_line(text) or _NOT) for label, text in told.items())
 

@@ -17,7 +17,7 @@ def as_markdown(facts: Facts) -> str:
     for section in SECTIONS:
         if section.text is not None and section.needs(facts):
             parts.append(_part(f"## {section.title}\n\n{section.text(facts)}"))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, f"Written by fedvalue {facts.version}."]) + "\n"
 
 
 def _part(text: str) -> str:

@@ -86,9 +86,8 @@ def _amount(client: Client, paid: Payout | Absent, unit: str) -> list[str]:
     if not line.amount:
         why = _NOTHING.get(line.note, "its part is less than the smallest step")
         return [f"It is paid nothing, because {why}. The rule {paid.rule}: {words}"]
-    said = [
-        f"It is paid {amount}: {float(line.amount / paid.pot):.1%} of the pot. The rule {paid.rule}: {words}"
-    ]
+    part = "" if unit == "%" else f": {float(line.amount / paid.pot):.1%} of the pot"
+    said = [f"It is paid {amount}{part}. The rule {paid.rule}: {words}"]
     if line.note:
         said.append(f"Its amount was {line.note}.")
     if line.low is not None and line.high is not None and line.low < line.high:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -78,4 +79,6 @@ def _data(facts: Facts, one: Statement) -> dict[str, Any]:
         "unit": facts.unit,
         "group": group_of(facts.values, client),
         "paragraphs": list(one.paragraphs),
+        "cover": asdict(facts.cover),
+        "terms": facts.terms.to_dict(),  # with them, somebody else can write the same page
     }

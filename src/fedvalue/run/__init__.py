@@ -18,6 +18,7 @@ from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
     DISCLOSURE_FILE,
+    EARLIER,
     EVIDENCE_FILE,
     RECORD_FILE,
     REPORT_FILE,
@@ -25,6 +26,7 @@ from fedvalue.run._folder import (
     VALUES_FILE,
     find_history,
     find_store,
+    is_within,
     keep_earlier,
     read_record,
     read_values,
@@ -60,6 +62,7 @@ from fedvalue.run._words import heading
 __all__ = [
     "DISCLOSURE_FILE",
     "AGREEMENT_FILE",
+    "EARLIER",
     "EVIDENCE_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
@@ -88,6 +91,7 @@ __all__ = [
     "find_store",
     "grouped",
     "heading",
+    "is_within",
     "keep_earlier",
     "method_request",
     "methods",

@@ -27,6 +27,7 @@ __all__ = [
     "enter",
     "find_history",
     "find_store",
+    "is_within",
     "keep_earlier",
     "read_record",
     "read_values",
@@ -111,10 +112,12 @@ def keep_earlier(
         folder = next(of for name in stems if not (of := out / EARLIER / name).exists())
         folder.mkdir(parents=True)
         for file in there:
+            to = folder / file.relative_to(out)
+            to.parent.mkdir(exist_ok=True)
             if file.name in _GOING_ON:
-                shutil.copy2(file, folder / file.name)
+                shutil.copy2(file, to)
             else:
-                file.rename(folder / file.name)
+                file.rename(to)
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
     return folder
@@ -143,8 +146,8 @@ def refuse_other_run(out: Path, record: Mapping[str, Any]) -> None:
 
 
 def refuse_signed(file: Path) -> None:
-    """Raises where a file that somebody has signed would be written again."""
-    if file.name in signed_files(file.parent):
+    """Raises where a file that somebody has signed, or one in such a folder, would be written again."""
+    if any(name == file.name or name.startswith(f"{file.name}/") for name in signed_files(file.parent)):
         raise InputError(
             f"{file} is signed ({EVIDENCE_FILE} beside it), and no signature would fit another one. Write to another file."
         )
@@ -156,7 +159,17 @@ def signed_files(folder: Path) -> list[str]:
         names = list(json_from((folder / EVIDENCE_FILE).read_bytes())["statement"]["files"])
     except (OSError, ValueError, LookupError, TypeError):
         return []
-    return [name for name in names if isinstance(name, str) and Path(name).name == name != STORE_FILE]
+    return [name for name in names if is_within(name) and name != STORE_FILE]
+
+
+def is_within(name: object) -> bool:
+    """Whether a name is that of a file in a folder of a run, or in a folder of that one.
+
+    >>> is_within("values.json"), is_within("statements/1-a.html"), is_within("../values.json")
+    (True, True, False)
+    """
+    parts = name.split("/") if isinstance(name, str) else []
+    return 1 <= len(parts) <= 2 and all(part not in ("", ".", "..") and "\\" not in part for part in parts)
 
 
 def _is_signed(out: Path) -> bool:
