@@ -68,6 +68,7 @@ class Periods:
         escrow: Collection[str] = (),
         release: Collection[str] = (),
         renamed: Mapping[str, str] | None = None,
+        same: Collection[str] = (),
         new_terms: bool = False,
         anyway: bool = False,
         copies: str | None = None,
@@ -77,7 +78,7 @@ class Periods:
 
         Without a pot only values are. With `copies="share"` interchangeable clients share one part (default: as agreed, or each). `debts="carry"` holds what a client below zero owes against what it earns later.
         What clients in `escrow` earn is held back until a later period `release`s it. `renamed` gives the new name of a
-        client whose account goes on, by the old one. Rules, model, test set, metric, method (with budget, seeds and options)
+        client whose account goes on, by the old one; `same` are clients whose account goes on although their rows or their key are others. Rules, model, test set, metric, method (with budget, seeds and options)
         and groups are those of the period before, unless there are `new_terms`. Under an agreement of the job only what it says is paid out. A period that was stopped goes on where it was when the same is called again.
         """
         expect("job", job, Job, "an fv.Job", "It says what to run, without store and out.")
@@ -95,7 +96,7 @@ class Periods:
             copies or agreed,
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        begun = begin(self.folder, name, job, self.closed, dict(renamed or {}), new_terms)
+        begun = begin(self.folder, name, job, self.closed, dict(renamed or {}), new_terms, tuple(same))
         before = carried(begun, terms)
         period = entry_of(self.folder, begun, begun.job.run(progress=progress), terms, before)
         append(self.folder, period)

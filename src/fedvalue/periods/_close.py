@@ -15,6 +15,7 @@ from fedvalue.agreement import Agreement, PayoutTerms
 from fedvalue.errors import InputError
 from fedvalue.games import FederatedGame
 from fedvalue.payout import payout
+from fedvalue.periods._accounts import refuse_strangers, said_the_same
 from fedvalue.periods._balances import Balances, check_terms, settle
 from fedvalue.periods._entry import Member, Money, Period
 from fedvalue.periods._folder import (
@@ -64,10 +65,23 @@ class Begun:
     attendance: Attendance
     terms: Mapping[str, Any]
     closed: Sequence[Period] = field(default=())
+    same: Collection[str] = ()
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The public keys of clients by name, as the agreement of the period has them."""
+        agreed = self.job.agreed
+        return {} if agreed is None else {party.name: party.key for party in agreed.members}
 
 
 def begin(
-    folder: Path, name: str, job: Job, closed: Sequence[Period], renamed: Mapping[str, str], new_terms: bool
+    folder: Path,
+    name: str,
+    job: Job,
+    closed: Sequence[Period],
+    renamed: Mapping[str, str],
+    new_terms: bool,
+    same: Collection[str],
 ) -> Begun:
     """The job with the folder's store, and with what was learnt from the members of the first period."""
     check_name(name, closed)
@@ -80,10 +94,11 @@ def begin(
     game = given.prepared.game
     terms = terms_of(given)
     attendance = attend(game.scenario, closed, renamed)
+    said_the_same(attendance, same)
     if closed and not new_terms:
         refuse_other_terms(terms, game.names, closed[-1], attendance.was)
     _rename(folder / STORE_FILE, game)
-    return Begun(name, _decided(folder / name, given, attendance.new), attendance, terms, closed)
+    return Begun(name, _decided(folder / name, given, attendance.new), attendance, terms, closed, same)
 
 
 def _rename(file: Path, game: FederatedGame) -> None:
@@ -134,6 +149,8 @@ def carried(begun: Begun, terms: Terms) -> Balances:
     """What is carried over into the period. Terms of payout that cannot be are refused here, before anything is trained."""
     before = begun.closed[-1].balances if begun.closed else Balances()
     before = before.renamed({old: new for new, old in begun.attendance.was.items()})
+    game = begun.job.prepared.game
+    refuse_strangers(game.scenario, begun.attendance, begun.keys, begun.closed, before, begun.same)
     if terms.pot is not None:
         check_terms(
             terms.rule, terms.debts, terms.escrow, terms.release, list(begun.attendance.status), before
@@ -207,16 +224,18 @@ def entry_of(folder: Path, begun: Begun, result: Result, terms: Terms, before: B
     values, game = result.values, begun.job.prepared.game
     money = settled(values, terms, before, lambda: history_of(folder, values))
     interval = values.interval()
+    attendance = said_the_same(begun.attendance, begun.same)
     members = tuple(
         Member(
             name,
-            begun.attendance.status[name],
+            attendance.status[name],
             data.fingerprint,
             len(data),
             float(values.mean[i]),
             None if interval is None else float(interval[i, 0]),
             None if interval is None else float(interval[i, 1]),
             begun.attendance.was.get(name),
+            begun.keys.get(name, ""),
         )
         for i, (name, data) in enumerate(zip(game.names, game.scenario.clients, strict=True))
     )

@@ -25,7 +25,8 @@ class Member:
     """A client in a period. `status` is joined (perhaps with the rows of one who left), returned, changed (its rows are others)
     or stayed.
 
-    `low` and `high` are the 95% interval of its value; None where there is none. `was` is the name that it had before.
+    `low` and `high` are the 95% interval of its value; None where there is none. `was` is the name that it had before, `key` its
+    public key where the period had an agreement.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Member:
     low: float | None = None
     high: float | None = None
     was: str | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True)
