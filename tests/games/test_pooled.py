@@ -28,6 +28,8 @@ from sklearn.svm import LinearSVC
 
 import fedvalue as fv
 from fedvalue.errors import GameError, InputError, UtilityError
+from fedvalue.games._row_scores import BY_ROW
+from fedvalue.learners.scikit import Answers
 from fedvalue.testing import check_game
 
 Pair = tuple[NDArray[Any], NDArray[Any]]
@@ -99,6 +101,21 @@ def test_regressions_count_from_the_best_constant(scoring: str) -> None:
         "neg_mean_absolute_error": -np.abs(errors).mean(),
     }
     assert utility(of, 0) == pytest.approx(by_scoring[scoring])
+
+
+@pytest.mark.parametrize("name", BY_ROW)
+def test_what_rows_say_is_the_score_and_its_error(name: str) -> None:
+    """Against scikit-learn, and a jackknife that leaves out one row after the other."""
+    x, y = rows(60, 5)
+    if name == "r2" or name.startswith("neg_mean"):
+        model, y = LinearRegression(), x[:, 0] + 0.5 * x[:, 1] ** 2
+    else:
+        model = LogisticRegression()
+    scorer, fitted = get_scorer(name), model.fit(x, y)
+    said = BY_ROW[name](Answers(fitted, x, getattr(fitted, "classes_", None)), y)
+    assert said.mean() == pytest.approx(scorer(model, x, y), abs=1e-12)
+    without = [scorer(model, np.delete(x, i, 0), np.delete(y, i)) for i in range(60)]
+    assert said.std(ddof=1) / 60**0.5 == pytest.approx(np.sqrt(59 * np.var(without)), rel=0.1)
 
 
 def test_values_know_their_metric_where_they_count_from_and_the_luck_of_test_rows() -> None:

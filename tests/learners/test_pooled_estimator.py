@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from fedvalue.games import FederatedGame
 from fedvalue.learners import make_learner
 from fedvalue.learners.pooled_estimator import PooledEstimator
 from fedvalue.scenarios import Dataset, Scenario
+from fedvalue.training import Training
 
 FOREST = "sklearn:sklearn.ensemble.RandomForestClassifier"
 
@@ -97,6 +99,12 @@ def test_the_command_line_values_a_folder_by_an_estimator(tmp_path: Path) -> Non
     assert not (tmp_path / "out" / "disclosure.json").exists()
     again = CliRunner().invoke(app, ["run", *options, "--out", str(tmp_path / "out")])
     assert "8 of 8 coalitions, 0 trainings" in again.output or "from the store" in again.output
+
+
+def test_rows_that_stay_with_their_clients_cannot_be_pooled() -> None:
+    away: Any = SimpleNamespace(task="classification", test=line(3, 0), clients=[SimpleNamespace(here=False)])
+    with pytest.raises(InputError, match=r"fitted to pooled rows, and here they stay with their clients"):
+        PooledEstimator(LogisticRegression()).session(away, Training(), "cpu", None)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedvalue._checks import did_you_mean
 from fedvalue.errors import GameError
 from fedvalue.games._pooled_rows import Rows, taken
+from fedvalue.games._row_scores import BY_ROW
 from fedvalue.learners.scikit import Answers
 from fedvalue.per_row import pseudo_values
 from fedvalue.store import fingerprint
@@ -21,12 +22,6 @@ from fedvalue.store import fingerprint
 __all__ = ["Scoring"]
 
 _ABSOLUTE = ("neg_mean_absolute_error", "neg_median_absolute_error")
-# Means over test rows: what each row adds is known.
-_BY_ROW: dict[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]]] = {
-    "accuracy": lambda y, said: (y == said).astype(np.float64),
-    "neg_mean_squared_error": lambda y, said: -np.square(y - said),
-    "neg_mean_absolute_error": lambda y, said: -np.abs(y - said),
-}
 
 
 class Scoring:
@@ -59,8 +54,8 @@ class Scoring:
         """What single test rows say of a model, where that can be told: their mean is the score. Else the score."""
         asked = Answers(model, test.x, classes)
         everything = np.arange(len(test))
-        if isinstance(self.given, str) and self.given in _BY_ROW:
-            return _BY_ROW[self.given](test.y, asked.predict(everything))
+        if isinstance(self.given, str) and self.given in BY_ROW:
+            return BY_ROW[self.given](asked, test.y)
         score = partial(self._score, asked if self.asks_only else model, test)
         number = score(everything)
         if not math.isfinite(number):
