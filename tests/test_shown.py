@@ -74,6 +74,13 @@ def test_tables_are_whole_and_hostile_names_are_text(make: Callable[[], Any]) ->
     assert "nan" not in page
 
 
+@pytest.mark.parametrize("make", [values, audit, result, lambda: fv.payout(values(), 100, currency="EUR")])
+def test_consoles_show_what_print_shows(make: Callable[[], Any]) -> None:
+    thing, shown = make(), []
+    thing._repr_pretty_(SimpleNamespace(text=shown.append), False)
+    assert shown == [str(thing)]
+
+
 def test_bars_begin_at_zero_and_go_both_ways() -> None:
     page = values(stderr=None, parts={})._repr_html_()
     bars = [

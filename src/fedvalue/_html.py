@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from fedvalue._text import one_line
 
-__all__ = ["block", "paragraphs", "table"]
+__all__ = ["as_printed", "block", "paragraphs", "table"]
 
 _MOST = 100  # rows; a page of a notebook is no place for more
 _BAR = 160  # pixels
@@ -54,6 +55,11 @@ def paragraphs(texts: Sequence[str], *, strong: bool = False) -> str:
 def block(*parts: str) -> str:
     """What belongs together."""
     return f"<div>{''.join(parts)}</div>"
+
+
+def as_printed(thing: object, printer: Any, cycle: bool) -> None:
+    """As `_repr_pretty_` of a class: IPython shows, and a notebook keeps, what `print` shows, and not all that is in it."""
+    printer.text(type(thing).__name__ if cycle else str(thing))
 
 
 def _row(tag: str, cells: Sequence[str], bar: str | None) -> str:

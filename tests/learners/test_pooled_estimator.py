@@ -113,6 +113,8 @@ def test_rows_that_stay_with_their_clients_cannot_be_pooled() -> None:
         (lambda: make_learner("sklearn:LogisticRegression"), r"is written as sklearn:package.Class"),
         (lambda: make_learner("sklearn:sklearn.linear_model.Logistic"), r"cannot be imported"),
         (lambda: make_learner("sklearn:sklearn.linear_model.LogisticRegression", c=1), r"cannot be made with these options"),
+        (lambda: make_learner(LogisticRegression), r"Got the class LogisticRegression: say LogisticRegression"),
+        (lambda: fv.run(fv.TableGame([0.0, 1.0])), r"A game is valued with fv.value"),
         (lambda: make_learner("sklearn:math.sqrt", x=1), r"cannot be made|It gave a"),
         (lambda: metrics(FederatedGame(scenario(0), LogisticRegression()), 1), r"is for classification. .* is a regression"),
         (lambda: fv.run(scenario(), model=LogisticRegression(), rate=0.1), r"rate does not apply to the estimator"),

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedvalue._checks import between, checked_call, expect
+from fedvalue._html import as_printed
 from fedvalue._text import plural
 from fedvalue.audit._findings import Case, Comparison, Finding, find
 from fedvalue.audit._known import Known
@@ -111,6 +112,8 @@ class Audit:
     def _repr_html_(self) -> str:
         """The findings as a table, as notebooks show them."""
         return as_html(self)
+
+    _repr_pretty_ = as_printed
 
     def to_markdown(self) -> str:
         """The audit as a page: findings with their evidence, then what holds for all."""

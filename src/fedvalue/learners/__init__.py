@@ -11,7 +11,7 @@ from fedvalue._checks import did_you_mean
 from fedvalue._extras import need
 from fedvalue._imports import own_object
 from fedvalue.errors import InputError
-from fedvalue.learners.scikit import is_estimator
+from fedvalue.learners.scikit import is_estimator, is_estimator_class
 from fedvalue.training import Learner
 
 __all__ = ["LEARNERS", "make_learner"]
@@ -66,7 +66,7 @@ def make_learner(model: str | Learner | Callable[..., Any], **options: Any) -> L
         model = own_object(model, "model", expected, lambda m: callable(m) or _is_learner(m))
     if _is_learner(model):
         return cast(Learner, model)
-    if is_estimator(model):
+    if is_estimator(model) or is_estimator_class(model):  # which is refused in words
         from fedvalue.learners.pooled_estimator import PooledEstimator
 
         return PooledEstimator(model)

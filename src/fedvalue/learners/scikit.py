@@ -17,7 +17,7 @@ from fedvalue._extras import need
 from fedvalue.errors import InputError
 from fedvalue.store import fingerprint
 
-__all__ = ["Answers", "Recipe", "is_estimator"]
+__all__ = ["Answers", "Recipe", "is_estimator", "is_estimator_class"]
 
 _SEED = "random_state"
 _PARALLEL = "n_jobs"  # changes no model
@@ -43,7 +43,16 @@ _QUESTIONS = ("predict", "predict_proba", "decision_function")
 
 def is_estimator(thing: object) -> bool:
     """Whether this is an object with the methods that scikit-learn asks of an estimator."""
-    return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "get_params")
+    return not isinstance(thing, type) and _has_methods(thing)
+
+
+def is_estimator_class(thing: object) -> bool:
+    """Whether this is the class of such objects."""
+    return isinstance(thing, type) and _has_methods(thing)
+
+
+def _has_methods(thing: object) -> bool:
+    return hasattr(thing, "fit") and hasattr(thing, "get_params")
 
 
 class Recipe:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._checks import checked_call, did_you_mean, expect, whole
+from fedvalue._html import as_printed
 from fedvalue.errors import InputError
 from fedvalue.payout._absent import ABSENT_RULES, AbsentClient, AbsentRule, read_rule, set_aside
 from fedvalue.payout._money import Amount, as_decimal, deal, in_steps, split
@@ -143,6 +144,8 @@ class Payout:
     def _repr_html_(self) -> str:
         """A table with bars, and the policy, as notebooks show it."""
         return as_html(self)
+
+    _repr_pretty_ = as_printed
 
     def to_frame(self) -> DataFrame:
         """A pandas frame, one row per client that was valued; amounts are decimals."""

@@ -167,6 +167,8 @@ def _chosen(job: Job) -> str | Scenario:
     folder = None if job.data_dir is None else Path(job.data_dir).expanduser()
     if folder is not None and not folder.is_dir():
         raise InputError(f"There is no folder {folder}: data_dir must be one that exists.")
+    if hasattr(job.scenario, "evaluate"):
+        raise InputError("A run makes its own game of a scenario. A game is valued with fv.value(game).")
     if job.scenario is not None:
         entry = SCENARIOS.get(job.scenario) if isinstance(job.scenario, str) else None
         if folder is not None and entry is not None and entry.needs is None and entry.name != "files":

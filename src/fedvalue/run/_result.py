@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from fedvalue._files import write_file
-from fedvalue._html import block, paragraphs
+from fedvalue._html import as_printed, block, paragraphs
 from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.outcome import Outcome
@@ -242,6 +242,8 @@ class Result:
         """What was run, the values with bars, and what stands out, as notebooks show it."""
         said = [line for line in heading(self.job.prepared) if line]
         return block(paragraphs(said), self.values._repr_html_(), paragraphs(self.lines()))
+
+    _repr_pretty_ = as_printed
 
     def __str__(self) -> str:
         """What `fedvalue run` prints, without the bars."""

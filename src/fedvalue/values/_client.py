@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedvalue._text import one_line
+
 __all__ = ["ClientValue"]
 
 
@@ -31,4 +33,4 @@ class ClientValue:
     def __str__(self) -> str:
         width = "" if self.low is None or self.high is None else f" ± {(self.high - self.low) / 2:.4f}"
         share = "" if self.share != self.share else f" ({self.share:.1%})"
-        return f"{self.name}: {self.value:+.4f}{width}{share}"
+        return f"{one_line(self.name)}: {self.value:+.4f}{width}{share}"

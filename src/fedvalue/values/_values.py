@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedvalue._checks import as_path, between, checked_init, did_you_mean, expect, whole
 from fedvalue._files import json_ready, sealed, write_json
+from fedvalue._html import as_printed
 from fedvalue._text import listed
 from fedvalue.errors import InputError
 from fedvalue.outcome import UTILITY
@@ -381,6 +382,8 @@ class Values:
     def _repr_html_(self) -> str:
         """A table with bars, as notebooks show it."""
         return html(self)
+
+    _repr_pretty_ = as_printed
 
     def plot(self, ax: Axes | None = None, level: float = 0.95) -> Axes:
         """A bar per client with its interval, on axes of matplotlib: those given, or new ones. Returns them."""
