@@ -258,3 +258,30 @@ def test_a_column_of_usual_numbers_is_read_as_its_cells_are(cells):
     together, apart = as_numbers(cells), [as_numbers([cell, "\u00e9"]) for cell in cells]
     np.testing.assert_array_equal(together.one, [found.one[0] for found in apart])
     np.testing.assert_array_equal(together.other, [found.other[0] for found in apart])
+
+
+def test_parquet_as_pandas_writes_it(tmp_path):
+    """Numbers, dates, categories and missing cells are what they are in CSV."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    fingerprints = []
+    for kind in ("csv", "parquet"):
+        where = tmp_path / kind
+        where.mkdir()
+        for seed, name in enumerate(("a", "b", "test")):
+            draw = np.random.default_rng(seed)
+            frame = pandas.DataFrame(
+                {
+                    "age": draw.integers(20, 90, 30),
+                    "crp": np.where(draw.random(30) < 0.1, np.nan, draw.random(30).round(3)),
+                    "seen": pandas.Timestamp("2026-01-01")
+                    + pandas.to_timedelta(draw.integers(0, 300, 30), "D"),
+                    "ward": pandas.Categorical(draw.choice(["east", "west"], 30)),
+                    "smokes": draw.random(30) < 0.5,
+                    "outcome": draw.choice(["ill", "well"], 30),
+                }
+            )
+            path = where / f"{name}.{kind}"
+            frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+        fingerprints.append(load(where).fingerprint)
+    assert fingerprints[0] == fingerprints[1]
