@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_how_what_a_further_client_adds_falls() -> None:
     said = ARGUMENTS["diminishing"]
     assert f"from {mlp[0]:.4f} (MLP) and {cnn[0]:.4f} (CNN) for the first" in said
     assert f"to {mlp[-1]:.4f} and {cnn[-1]:.4f} for the tenth" in said
-    pairs = [pair for steps in (mlp, cnn) for pair in zip(steps, steps[1:], strict=False)]
+    pairs = [pair for of_model in (mlp, cnn) for pair in pairwise(of_model)]
     ((before, after),) = [pair for pair in pairs if pair[1] >= pair[0]]
     assert len(pairs) == 18
     assert f"in 17 of 18 steps; the other is a rise from {before:.4f} to {after:.4f}" in said
