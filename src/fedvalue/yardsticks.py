@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Baseline", "Empty"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Baseline", "Empty", "margin_by_luck"]
 
 NOTHING_LEARNED = "The model learns nothing from these data: values mean nothing."
 _NAMED = 4
+_Z = 1.6448536269514722  # one-sided: a model that knows nothing gets further in 5 % of test sets
 
 
 @dataclass(frozen=True)
@@ -76,3 +81,32 @@ class Baseline:
         if not all(isinstance(name, str) for name in clients) or not isinstance(is_luck, bool):
             raise ValueError(f"baseline is {dict(data)!r}")
         return cls(data["label"], data["utility"], data["margin"], data.get("best"), tuple(clients), is_luck)
+
+
+def margin_by_luck(metric: str, constant: float, labels: NDArray[Any]) -> float:
+    """By how much a model whose answers have nothing to do with the labels may beat the constant, by luck.
+
+    Such a model strays from the constant on a part of the rows. Straying costs on average what it may win by luck;
+    the margin is at the part that makes the most of it, which is known in closed form.
+    """
+    m = len(labels)
+    if metric in ("r2", "mse", "mae"):
+        variance = 1.0 if metric == "r2" else constant
+        return _Z**2 / m * variance
+    if metric == "loss":
+        return _Z**2 / (2 * m)
+    counts = np.unique(labels, return_counts=True)[1]
+    if metric in ("accuracy", "correct"):
+        scale = m if metric == "correct" else 1
+        reached = constant / scale
+        others = counts.tolist()
+        if (hits := round(reached * m)) in others:
+            others.remove(hits)
+        behind = reached - max(others, default=0) / m
+        luck = 2 * _Z * math.sqrt(max(reached * (1 - reached), 0.0) / m)
+        return scale * (math.hypot(luck, behind) - behind) / 2
+    even = 1 / len(counts)
+    if metric == "auc":
+        errors = [math.sqrt((m + 1) / (12 * c * (m - c))) for c in counts if 0 < c < m]
+        return _Z * max(errors, default=0.0)
+    return _Z * even * math.sqrt(even * (1 - even) * float((1 / counts).sum()))  # balanced accuracy, F1

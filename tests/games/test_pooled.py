@@ -131,6 +131,18 @@ def test_values_know_their_metric_where_they_count_from_and_the_luck_of_test_row
     assert next(of_accuracy)[1].rows["accuracy"].kind == "bits"
 
 
+def test_a_model_that_learns_nothing_is_said_first_and_pays_nobody() -> None:
+    rng = np.random.default_rng(1)
+    noise = [(x, rng.integers(0, 2, len(x))) for x, _ in CLIENTS.values()]
+    values = fv.value(fv.PooledGame(LogisticRegression(), noise, (TEST[0], rng.integers(0, 2, 60))), "exact")
+    assert values.learned is False
+    assert "always answering the most frequent class has" in values.warning
+    with pytest.raises(InputError, match="learns nothing"):
+        fv.payout(values, 100)
+    assert fv.value(game(scoring="roc_auc"), "exact").learned
+    assert game(scoring="f1").baseline() is None
+
+
 def test_the_contract_of_games_is_kept() -> None:
     check_game(
         game(),

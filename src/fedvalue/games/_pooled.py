@@ -13,12 +13,12 @@ from fedvalue.coalitions import members
 from fedvalue.errors import GameError, InputError, UtilityError
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._pooled_rows import Rows, clients_and_test, pooled
-from fedvalue.games._scoring import Scoring
+from fedvalue.games._scoring import AS_METRIC, Scoring
 from fedvalue.learners.scikit import Recipe
 from fedvalue.outcome import UTILITY, Outcome, empty_metric
 from fedvalue.store import fingerprint
 from fedvalue.trainers import Claim
-from fedvalue.yardsticks import Empty
+from fedvalue.yardsticks import Baseline, Empty, margin_by_luck
 
 __all__ = ["PooledGame"]
 
@@ -88,7 +88,7 @@ class PooledGame:
             len(self.clients), fit, known, batch=False, key=self.id, replicates=replicates, **limits
         )
         self.n, self.names, self.replicates = self._calls.n, self._calls.names, self._calls.replicates
-        self._try(fit)
+        self._of_constant = self._try(fit)
 
     @property
     def seeds(self) -> int | None:
@@ -99,6 +99,13 @@ class PooledGame:
     def random(self) -> bool:
         """Whether another seed would give other models."""
         return self.recipe.draws
+
+    @property
+    def _constant(self) -> str:
+        """The best answer that ignores the features, in words."""
+        if self.recipe.is_classifier:
+            return "most frequent class"
+        return "median of the targets" if self.scoring.is_absolute else "mean of the targets"
 
     @property
     def test_rows(self) -> int:
@@ -121,8 +128,15 @@ class PooledGame:
 
     def empty_of(self, outcome: Outcome) -> Empty:
         """How v(∅) was fixed."""
-        what = "most frequent class" if self.recipe.is_classifier else "mean of the targets"
-        return Empty(_RULE, "median of the targets" if self.scoring.is_absolute else what)
+        return Empty(_RULE, self._constant)
+
+    def baseline(self) -> Baseline | None:
+        """The best constant, which a model has to beat; None where it is not known how far luck alone would go."""
+        metric = AS_METRIC.get(self.scoring.name) if isinstance(self.scoring.given, str) else None
+        if metric is None:
+            return None
+        margin = margin_by_luck(metric, abs(self._of_constant), self.test.y)
+        return Baseline(f"always answering the {self._constant}", self._of_constant, margin)
 
     def utility(self, outcome: Outcome) -> float:
         """The score; of a coalition without rows that of the best constant."""
@@ -153,8 +167,8 @@ class PooledGame:
         digest, of_rows = fingerprint(estimator, scoring, rows)
         return f"pooled-{digest[:24]}", tuple(dict.fromkeys((*doubts, *more, *of_rows)))
 
-    def _try(self, fit: _Fit) -> None:
-        """Refuses a scoring that does not go with the test rows, before anything is fitted."""
+    def _try(self, fit: _Fit) -> float:
+        """The score of the best constant; refuses a scoring that does not go with the test rows, before any fit."""
         try:
             score = float(np.mean(fit((), 0)))
         except UtilityError as error:
@@ -164,6 +178,7 @@ class PooledGame:
                 f"The scoring {self.metric!r} of the best constant answer is {score} on these test rows: it must be "
                 "a finite number."
             )
+        return score
 
 
 class _Fit:

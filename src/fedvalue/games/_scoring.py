@@ -19,8 +19,18 @@ from fedvalue.learners.scikit import Answers
 from fedvalue.per_row import pseudo_values
 from fedvalue.store import fingerprint
 
-__all__ = ["Scoring"]
+__all__ = ["AS_METRIC", "Scoring"]
 
+# Scorers, and the metrics of which it is known how far luck brings a model that knows nothing.
+AS_METRIC = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced_accuracy",
+    "roc_auc": "auc",
+    "neg_log_loss": "loss",
+    "r2": "r2",
+    "neg_mean_squared_error": "mse",
+    "neg_mean_absolute_error": "mae",
+}
 _ABSOLUTE = ("neg_mean_absolute_error", "neg_median_absolute_error")
 
 

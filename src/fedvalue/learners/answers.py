@@ -14,11 +14,10 @@ from fedvalue.learners._scores import outcomes
 from fedvalue.learners.metrics import Counted, Metric
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import CLASSIFICATION, Scenario, labels_in
-from fedvalue.yardsticks import Baseline
+from fedvalue.yardsticks import Baseline, margin_by_luck
 
 __all__ = ["baseline_of", "chance_metrics", "majority_label", "majority_outcome"]
 
-_Z = 1.6448536269514722  # one-sided: a model that knows nothing gets further in 5 % of test sets
 _ABSOLUTE = "mae"  # the one built-in metric whose best constant is the median and not the mean
 
 
@@ -86,36 +85,7 @@ def baseline_of(scenario: Scenario, counted: Counted) -> Baseline | None:
     if name == "f1" and number < (guessed := 1 / len(np.unique(labels))):
         number, label = guessed, "guessing by the frequencies of the classes"
     number_as_utility = number if counted.higher_is_better else -number
-    return Baseline(label, number_as_utility, _margin(name, number, labels))
-
-
-def _margin(metric: str, constant: float, labels: NDArray[np.float64]) -> float:
-    """By how much a model whose answers have nothing to do with the labels may beat the constant, by luck.
-
-    Such a model strays from the constant on a part of the rows. Straying costs on average what it may win by luck;
-    the margin is at the part that makes the most of it, which is known in closed form.
-    """
-    m = len(labels)
-    if metric in ("r2", "mse", "mae"):
-        variance = 1.0 if metric == "r2" else constant
-        return _Z**2 / m * variance
-    if metric == "loss":
-        return _Z**2 / (2 * m)
-    counts = np.unique(labels, return_counts=True)[1]
-    if metric in ("accuracy", "correct"):
-        scale = m if metric == "correct" else 1
-        reached = constant / scale
-        others = counts.tolist()
-        if (hits := round(reached * m)) in others:
-            others.remove(hits)
-        behind = reached - max(others, default=0) / m
-        luck = 2 * _Z * math.sqrt(max(reached * (1 - reached), 0.0) / m)
-        return scale * (math.hypot(luck, behind) - behind) / 2
-    even = 1 / len(counts)
-    if metric == "auc":
-        errors = [math.sqrt((m + 1) / (12 * c * (m - c))) for c in counts if 0 < c < m]
-        return _Z * max(errors, default=0.0)
-    return _Z * even * math.sqrt(even * (1 - even) * float((1 / counts).sum()))  # balanced accuracy, F1
+    return Baseline(label, number_as_utility, margin_by_luck(name, number, labels))
 
 
 def _constant_answer(scenario: Scenario, seen: NDArray[np.float64], own: Mapping[str, Metric]) -> Outcome:
