@@ -31,6 +31,7 @@ from flower_fakes import (
     trained_messages,
 )
 from flwr.app import Array, ArrayRecord, Message, RecordDict
+from torch import nn
 
 import fedvalue as fv
 from fedvalue.coalitions import members
@@ -49,6 +50,7 @@ from fedvalue.flower._wire import (
 )
 from fedvalue.games import FederatedGame
 from fedvalue.learners import make_learner
+from fedvalue.learners.torch import TorchLearner
 from fedvalue.scenarios import Scale, Scenario
 from fedvalue.store import UtilityStore
 from fedvalue.trainers import LocalTrainer, make_trainer
@@ -61,7 +63,26 @@ FROM_NODES = {"size", "fingerprint", "shape", "position", "name", "held-out", "h
 FROM_NODES |= {"protocol", "game", "round", "rows", "num-examples"}
 
 
+def with_batch_norm(scenario: Scenario) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8, bias=False), nn.BatchNorm1d(8), nn.Linear(8, 10))
+
+
 class TestSameResults:
+    def test_buffers_travel_with_the_parameters(self) -> None:
+        """Running statistics and numbers of batches come back from the nodes and are averaged on the server."""
+        scenario = digits(SIZES)
+        learner = TorchLearner(with_batch_norm)
+        grid = FakeGrid(parties(scenario), learner)
+        seen, roster = remote(scenario, grid)
+        game = FederatedGame(seen, learner, QUICK, metric="loss", trainer=FlowerTrainer(grid, roster))
+        local = FederatedGame(scenario, learner, QUICK, metric="loss")
+        masks = [3, 7, 15]
+        found, expected = (dict(game.evaluate(masks)) for game in (game, local))
+        for mask in masks:
+            assert found[mask].metrics["loss"] == pytest.approx(expected[mask].metrics["loss"], abs=1e-5)
+        arrays = trained_messages(grid)[-1].content[ARRAYS]
+        assert {"2.running_mean", "2.running_var", "2.num_batches_tracked"} < set(arrays)
+
     def test_utilities_values_and_identity_are_those_of_the_local_trainer(self) -> None:
         scenario, grid, _ = federation()
         seen, roster = remote(scenario, grid)

@@ -14,13 +14,15 @@ from federations import MASKS, digits, final_models, largest_difference, rules, 
 from marks import first_fast
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from fedvalue.coalitions import members
-from fedvalue.errors import InputError
+from fedvalue.errors import FedvalueWarning, InputError
 from fedvalue.learners.torch import TorchLearner
 from fedvalue.learners.torch._dropout import CountedDropout
 from fedvalue.learners.torch._functions import InSteps
 from fedvalue.scenarios import Scenario
+from fedvalue.trainers import LocalTrainer
 from fedvalue.training import Training
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -159,16 +161,16 @@ DROPPING: dict[str, Make] = {
     "dropout in a transformer": lambda: encoder(0.2),
 }
 LOOPED: dict[str, tuple[Make, str]] = {
-    "random numbers of its own": (Noisy, "it draws random numbers of its own"),
+    "random numbers of its own": (Noisy, "the model draws random numbers of its own"),
     "batch norm over all batches": (
         lambda: flat(nn.BatchNorm1d(16, momentum=None), nn.ReLU()),
-        "it decides by the numbers that it computes",
+        "the model decides by the numbers that it computes",
     ),
-    "decisions by numbers": (Branching, "it decides by the numbers that it computes"),
-    "bags of words": (lambda: Words(bag=True), "torch cannot compute one of its layers"),
+    "decisions by numbers": (Branching, "the model decides by the numbers that it computes"),
+    "bags of words": (lambda: Words(bag=True), "torch cannot compute one of the layers"),
     "slopes of the input": (
         lambda: nn.Sequential(nn.Flatten(), nn.PReLU(), nn.Linear(64, 10)),
-        "parameters stretched over the samples",
+        "stretches its parameters over the samples",
     ),
 }
 
@@ -221,6 +223,9 @@ def test_a_stack_a_loop_and_a_plain_loop_train_the_same(kind: str) -> None:
         found, others = together.evaluate(stack), apart.evaluate(stack)
     assert together.together
     assert not together.apart
+    if not any(isinstance(part, LazyModuleMixin) for part in make().modules()):  # trying it has left no trace
+        untouched = dict(make().named_buffers())
+        assert all(torch.equal(together.initial()[name][0], untouched[name]) for name in together.state)
     assert largest_difference(stack, each) < 1e-5
     for one, other in zip(found, others, strict=True):
         assert one == pytest.approx(other, abs=1e-4)
@@ -242,8 +247,8 @@ def test_what_cannot_be_stacked_is_trained_one_after_the_other_and_says_why(kind
     for asked in (None, True):
         session = session_of(make, SGD, asked, scenario)
         assert not session.together
-        assert session.apart.startswith("Its models are trained one after the other: ")
-        assert why in session.apart
+        assert session.note.startswith("Models are trained one after the other, not as one program: ")
+        assert why in session.note
     one, other = (final_models(session, scenario, SGD, MASKS) for _ in range(2))
     assert all(torch.equal(one[name], tensor) for name, tensor in other.items())
     if scenario is digits() and make is not Noisy:
@@ -252,8 +257,17 @@ def test_what_cannot_be_stacked_is_trained_one_after_the_other_and_says_why(kind
 
 
 def test_models_by_name_and_most_others_have_nothing_to_say() -> None:
-    assert session_of(STACKED["layer norm"], SGD).apart == ""
-    assert TorchLearner("mlp-dropout").session(digits(), SGD, "cpu", None).apart == ""
+    assert session_of(STACKED["layer norm"], SGD).note == ""
+    assert TorchLearner("mlp-dropout").session(digits(), SGD, "cpu", None).note == ""
+
+
+def test_who_values_coalitions_is_told_why_models_cannot_be_stacked() -> None:
+    learner, trainer = TorchLearner(lambda scenario: Noisy()), LocalTrainer("cpu")
+    with pytest.warns(FedvalueWarning, match=r"one after the other.*random numbers of its own"):
+        dict(trainer.train(digits(), learner, SGD, [1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dict(trainer.train(digits(), learner, SGD, [2]))  # once is enough
 
 
 @pytest.mark.parametrize("changes", [{"algorithm": "fedprox", "mu": 0.1}, {"algorithm": "fedsgd"}])

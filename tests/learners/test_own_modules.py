@@ -197,6 +197,7 @@ class TestOwnModules:
             "weight norm",
         ],
     )
+    @pytest.mark.filterwarnings("ignore:Models are trained one after the other")
     def test_any_module_is_trained_alone_or_with_others_to_the_same_end(
         self, make: Callable[[], nn.Module], together: bool
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -11,7 +12,7 @@ from typing import cast
 from fedvalue._checks import positive, whole
 from fedvalue._extras import is_installed
 from fedvalue.coalitions import Trial, members
-from fedvalue.errors import InputError, UtilityError
+from fedvalue.errors import FedvalueWarning, InputError, UtilityError
 from fedvalue.learners.metrics import measuring
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario
@@ -19,6 +20,7 @@ from fedvalue.trainers._base import Claim, ClaimTrials, with_seed
 from fedvalue.training import (
     AveragingSession,
     Begun,
+    Hindered,
     Learner,
     Pace,
     Ruled,
@@ -211,6 +213,8 @@ class LocalTrainer:
             if self._open is None or self._open.key != key:
                 device = choose_device(self.device)
                 session = learner.session(scenario, training, device, self.memory)
+                if isinstance(session, Hindered) and session.note:
+                    warnings.warn(session.note, FedvalueWarning, stacklevel=2)
                 self._open = _Open(key, session, Pace(self.checkpoint, device))
             return self._open
 

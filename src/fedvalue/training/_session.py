@@ -17,6 +17,7 @@ __all__ = [
     "Doubtful",
     "Drawing",
     "Guessing",
+    "Hindered",
     "Learner",
     "Pooling",
     "Reseeding",
@@ -137,6 +138,13 @@ class Stepping(Protocol):
     """A session that may train rows step by step `together`: a step then takes time however few they are."""
 
     together: bool
+
+
+@runtime_checkable
+class Hindered(Protocol):
+    """A session that had to train models one after the other would say why in a `note`; there is none where it can do more."""
+
+    note: str
 
 
 @runtime_checkable

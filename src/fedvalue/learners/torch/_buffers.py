@@ -25,15 +25,13 @@ class HeldBuffers:
         self.held = []
         for name, buffer in module.named_buffers():  # one that several parts share comes once
             prefix, _, key = name.rpartition(".")
-            self.held.append(
-                (name, module.get_submodule(prefix), key, buffer, buffer.clone(), buffer._version)
-            )
+            self.held.append((name, module.get_submodule(prefix), key, buffer, buffer.clone()))
 
     def changed(self) -> list[str]:
         """Names of buffers that are other tensors or have other content; statistics change even where one pass hides it."""
         return [
             name
-            for name, part, key, buffer, copy, _ in self.held
+            for name, part, key, buffer, copy in self.held
             if part._buffers.get(key) is not buffer
             or not torch.equal(buffer, copy)
             or tracks_statistics(part)
@@ -41,11 +39,12 @@ class HeldBuffers:
 
     @torch.no_grad()
     def put_back(self) -> None:
-        for place, (name, part, key, buffer, copy, version) in enumerate(self.held):
+        for _, part, key, buffer, copy in self.held:
             part._buffers[key] = buffer
-            if buffer._version != version:
+            if not torch.equal(
+                buffer, copy
+            ):  # its version would not tell: batch norm writes without counting
                 buffer.copy_(copy)
-                self.held[place] = (name, part, key, buffer, copy, buffer._version)
 
 
 class Constants(dict[str, Tensor]):

@@ -81,6 +81,7 @@ class TorchSession:
         self.module, self.form = checked.module.to(device), checked.form
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
         self.regression = scenario.classes == 0
+        self.note = ""
         self.apart = check_rules(scenario, training, self.module)
         self.x = tensors(rows_joined([c.x for c in scenario.clients]), device)
         # Targets are trained on a common scale; what comes out is measured in their own unit.
@@ -337,7 +338,10 @@ class TorchSession:
             why = why_not_stacked(output, self.initial(), self.state, samples)
             if not why:
                 return program
-        self.apart, self.together = f"Its models are trained one after the other: {why}.", False
+        self.together = False
+        self.apart = self.note = (
+            f"Models are trained one after the other, not as one program: {why}. Results are the same, but take longer."
+        )
         return plain
 
     def _row_cost(self, batch: int) -> tuple[int, int]:

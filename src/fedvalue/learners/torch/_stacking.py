@@ -20,11 +20,11 @@ __all__ = ["same_but_for_training", "why_not_stacked"]
 # What `vmap` says where it loops itself, or copies: it is no faster than our own loop then.
 _SLOW = ("batching rule", "was resized since")
 _REASONS = {
-    "batching rule": "torch cannot compute one of its layers for several models at once",
-    "was resized since": "one of its layers has its parameters stretched over the samples",
-    "random operation": "it draws random numbers of its own",
-    "data-dependent": "it decides by the numbers that it computes",
-    ".item()": "it decides by the numbers that it computes",
+    "batching rule": "torch cannot compute one of the layers for several models at once",
+    "was resized since": "a layer stretches its parameters over the samples",
+    "random operation": "the model draws random numbers of its own",
+    "data-dependent": "the model decides by the numbers that it computes",
+    ".item()": "the model decides by the numbers that it computes",
 }
 
 
