@@ -311,7 +311,7 @@ def _check_kinds(scenario: Scenario) -> None:
         *((c, "Each client of a scenario") for c in scenario.clients),
         (scenario.test, "test"),
     ):
-        hint = "Rows are given as fv.Dataset(x, y)."
+        hint = "Rows are given as fv.Dataset(x, y); fv.Scenario.from_arrays takes pairs (x, y)."
         expect(whose, data, Dataset, "an fv.Dataset", hint, error=ScenarioError)
     for name in ("classes", "vocabulary"):
         expect(
