@@ -295,7 +295,7 @@ def test_an_interrupt_is_not_an_error_of_the_function() -> None:
         (lambda: fv.value(TABLE, "ipss", budgt=3), "budget"),
         (lambda: fv.value(TABLE, metod="exact"), "method"),
         (lambda: fv.FederatedGame(scenario(), devic="cpu"), "device"),
-        (lambda: fv.FederatedGame(scenario(), metrics="loss"), "metric"),
+        (lambda: fv.FederatedGame(scenario(), metrc="loss"), "metric"),
         (lambda: fv.FunctionGame(3, ones, replicate=2), "replicates"),  # type: ignore[call-arg]
         (lambda: fv.Training(round=2), "rounds"),  # type: ignore[call-arg]
         (lambda: fv.payout(VALUES, 100, curency="EUR"), "currency"),  # type: ignore[call-arg]
