@@ -23,6 +23,8 @@ EXTRAS: dict[str, tuple[str, str]] = {
     "matplotlib": ("matplotlib", "fedvalue[plots]"),
     "shapiq": ("shapiq", "fedvalue[shapiq]"),
     "pyarrow": ("pyarrow", "fedvalue[parquet]"),
+    "transformers": ("transformers", "fedvalue[transformers]"),
+    "peft": ("PEFT", "fedvalue[transformers]"),
     "PIL": ("Pillow", "fedvalue[images]"),
 }
 
