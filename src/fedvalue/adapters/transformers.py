@@ -13,7 +13,6 @@ What is frozen is held once, for all coalitions together: the adapters alone are
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,31 +22,25 @@ from numpy.typing import NDArray
 from fedvalue._checks import as_array
 from fedvalue._extras import need
 from fedvalue.errors import InputError, ScenarioError
+from fedvalue.learners import is_of_transformers
 from fedvalue.scenarios import IGNORED, Dataset, Scenario
 from fedvalue.training import Learner
 
-__all__ = ["is_of_transformers", "texts", "tuned"]
+__all__ = ["texts", "tuned"]
 
-_PACKAGES = ("transformers", "peft")
 _IDS, _MASK = "input_ids", "attention_mask"
-
-
-def is_of_transformers(model: object) -> bool:
-    """Whether this is a model of transformers, with or without adapters; imports neither package."""
-    kinds = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
-    return hasattr(model, "parameters") and any(kind in _PACKAGES for kind in kinds)
 
 
 def tuned(model: Any, adapter: Any = None) -> Learner:
     """The model, to be trained by the clients of a game: all of it, or the `adapter` (a configuration of PEFT) over it.
 
-    `model` may have adapters already. It is not changed. What is trained begins as it is there; a new adapter is drawn from
+    `model` may have adapters already; it is not changed. What is trained begins as it is there; a new adapter is drawn from
     the seed of a training, as PEFT draws it. Of classifiers the utility is measured on what they say of a row; of causal
     language models on what they say comes next at every token (labels by `texts`).
     """
     need("transformers", "A model of transformers")
     need("torch", "A model of transformers")
-    from fedvalue.learners.torch import TorchLearner
+    from fedvalue.learners.torch import TunedLearner
 
     if not is_of_transformers(model):
         raise InputError(
@@ -59,32 +52,11 @@ def tuned(model: Any, adapter: Any = None) -> Learner:
             raise InputError(
                 f"An adapter is a configuration of PEFT, such as LoraConfig(r=8). Got a {type(adapter).__name__}."
             )
-    return TorchLearner(_Tuned(model, adapter))
-
-
-class _Tuned:
-    """Makes the modules of a game: each with parameters of its own where it is trained, and those of the model elsewhere."""
-
-    def __init__(self, model: Any, adapter: Any) -> None:
-        self.model = model
-        self.adapter = adapter
-
-    def __call__(self) -> Any:
-        from fedvalue.adapters._transformer import Answering
-
-        model = _with_shared_weights(self.model)
-        if self.adapter is not None:
-            model = need("peft").get_peft_model(model, copy.deepcopy(self.adapter))
-        return Answering(model)
-
-
-def _with_shared_weights(model: Any) -> Any:
-    """A copy of the module with the same memory behind its weights, each a parameter of its own."""
-    from torch import nn
-
-    memo: dict[int, Any] = {id(b): b for b in model.buffers()}
-    memo |= {id(p): nn.Parameter(p.detach(), requires_grad=p.requires_grad) for p in model.parameters()}
-    return copy.deepcopy(model, memo)
+        if hasattr(model, "peft_config"):
+            raise InputError(
+                "The model has adapters already. Give it as it is, or the model that they are over."
+            )
+    return TunedLearner(model, adapter)
 
 
 def texts(
@@ -114,10 +86,14 @@ def _tokens(given: Any, tokenizer: Any, length: int, causal: bool, who: str) -> 
     if not all(isinstance(text, str) for text in words):
         raise ScenarioError(f"The texts of {who} must be texts. Got {type(words[0]).__name__}.")
     if tokenizer.pad_token is None:
-        raise ScenarioError("The tokenizer has no token to fill up with. Give it one: tokenizer.pad_token = tokenizer.eos_token.")
+        raise ScenarioError(
+            "The tokenizer has no token to fill up with. Give it one: tokenizer.pad_token = tokenizer.eos_token."
+        )
     read = tokenizer(words, padding="max_length", truncation=True, max_length=length, return_tensors="np")
     x = {_IDS: np.asarray(read[_IDS], np.int64), _MASK: np.asarray(read[_MASK], np.int64)}
-    return Dataset(x, _next(x) if labels is None else as_array(labels, f"The labels of {who}", error=ScenarioError))
+    return Dataset(
+        x, _next(x) if labels is None else as_array(labels, f"The labels of {who}", error=ScenarioError)
+    )
 
 
 def _next(x: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from fedvalue.errors import InputError
 from fedvalue.learners.scikit import is_estimator, is_estimator_class
 from fedvalue.training import Learner
 
-__all__ = ["LEARNERS", "make_learner"]
+__all__ = ["LEARNERS", "is_of_transformers", "make_learner"]
 
 _TORCH = "fedvalue.learners.torch:TorchLearner"
 
@@ -37,7 +37,7 @@ def make_learner(model: str | Learner | Callable[..., Any], **options: Any) -> L
     """A learner by name, by 'package.module:factory' or ':learner', by a function scenario → nn.Module, or as it is.
 
     An estimator of scikit-learn, as an object or by 'sklearn:package.Class' with its settings as options, is fitted to
-    pooled rows.
+    pooled rows. A model of transformers is trained as it is, or its adapters over it.
 
     The class of a module is such a function, too; one that takes nothing is called with nothing. Learners by name have
     options, such as the depth of trees.
@@ -71,8 +71,10 @@ def make_learner(model: str | Learner | Callable[..., Any], **options: Any) -> L
 
         return PooledEstimator(model)
     need("torch", "A model of your own")
-    from fedvalue.learners.torch import TorchLearner
+    from fedvalue.learners.torch import TorchLearner, TunedLearner
 
+    if is_of_transformers(model):
+        return TunedLearner(model)
     return TorchLearner(cast(Callable[..., Any], model))
 
 
@@ -85,6 +87,12 @@ def _made(model: str, kind: Callable[..., Learner], options: Mapping[str, Any]) 
                 f"{', '.join(known) or 'none'}."
             )
     return kind(model, **options)
+
+
+def is_of_transformers(model: object) -> bool:
+    """Whether this is a model of the package transformers, with or without adapters; imports nothing."""
+    kinds = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
+    return hasattr(model, "parameters") and any(kind in ("transformers", "peft") for kind in kinds)
 
 
 def _is_learner(model: object) -> bool:

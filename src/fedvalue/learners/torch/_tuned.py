@@ -1,0 +1,111 @@
+"""Models of transformers, whole or with the adapters of PEFT: what is frozen is held once for all coalitions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fedvalue._extras import need
+from fedvalue.errors import InputError
+from fedvalue.learners.torch._answering import Answering
+from fedvalue.learners.torch._learner import TorchLearner
+from fedvalue.scenarios import Scenario
+from fedvalue.store import fingerprint
+
+__all__ = ["TunedLearner"]
+
+# What a configuration says of where it comes from, not of what it computes.
+_ORIGINS = (
+    "_name_or_path",
+    "transformers_version",
+    "base_model_name_or_path",
+    "revision",
+    "auto_mapping",
+    "peft_version",
+)
+
+
+class TunedLearner(TorchLearner):
+    """A model of transformers, and the adapter to be trained over it, if any.
+
+    A store recognises it by its class, its configuration, its weights and those that a training begins with.
+    """
+
+    def __init__(self, model: Any, adapter: Any = None) -> None:
+        super().__init__(self._made)
+        self.base, self.adapter = model, adapter
+        self._digest, self._doubts = _identified(model, adapter)
+        self._versions = _versions(model)
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"model": "transformers", "code": self._digest}
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        return self._doubts
+
+    def start(self, scenario: Scenario, seed: int) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        module = self.another(scenario, seed)
+        trained = {name: _plain(p) for name, p in module.named_parameters() if p.requires_grad}
+        return {"start": fingerprint(trained)[0]}, ()
+
+    def _made(self) -> nn.Module:
+        if _versions(self.base) != self._versions:
+            raise InputError(
+                "The weights of the model were changed after it was given to the game, which is known by those it had. Give it a "
+                "copy, or make the game anew."
+            )
+        model = _with_shared_weights(self.base)
+        if self.adapter is not None:
+            model = need("peft", "An adapter").get_peft_model(model, copy.deepcopy(self.adapter))
+        return Answering(model)
+
+
+def _with_shared_weights(model: nn.Module) -> nn.Module:
+    """A copy of the module with the same memory behind its weights, each of them a parameter of its own."""
+    memo: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
+    memo |= {id(p): nn.Parameter(p.detach(), requires_grad=p.requires_grad) for p in model.parameters()}
+    return copy.deepcopy(model, memo)
+
+
+def _identified(model: nn.Module, adapter: Any) -> tuple[str, tuple[str, ...]]:
+    """A digest of the model and the adapter, and what it cannot cover: code that is not of these packages."""
+    state = {name: _plain(tensor) for name, tensor in model.state_dict().items()}
+    trained = sorted(name for name, p in model.named_parameters() if p.requires_grad)
+    configurations = [getattr(model, "config", None), adapter, *getattr(model, "peft_config", {}).values()]
+    plain = [_settings(configuration) for configuration in configurations if configuration is not None]
+    kinds = {type(part) for part in model.modules()}
+    own = sorted(
+        (
+            kind
+            for kind in kinds
+            if kind.__module__.partition(".")[0] not in ("torch", "transformers", "peft")
+        ),
+        key=lambda kind: kind.__qualname__,
+    )
+    names = sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
+    return fingerprint(state, trained, plain, names, *own)
+
+
+def _settings(configuration: Any) -> dict[str, str]:
+    settings = configuration.to_dict()
+    return {
+        key: str(sorted(value, key=str) if isinstance(value, set) else value)
+        for key, value in settings.items()
+        if key not in _ORIGINS
+    }
+
+
+def _plain(tensor: Tensor) -> Any:
+    """The bits of a tensor as an array; NumPy has no bfloat16."""
+    bits = tensor.detach().cpu().contiguous()
+    return (bits.view(torch.int16) if bits.dtype == torch.bfloat16 else bits).numpy()
+
+
+def _versions(model: nn.Module) -> list[int]:
+    """How often each weight was changed in place."""
+    return [p._version for p in model.parameters()]
