@@ -62,13 +62,17 @@ class TunedLearner(TorchLearner):
         model = _with_shared_weights(self.base)
         if self.adapter is not None:
             model = need("peft", "An adapter").get_peft_model(model, copy.deepcopy(self.adapter))
+        for p in model.parameters():
+            if p.requires_grad:  # what is trained has memory of its own; some adapters train biases of the base
+                p.data = p.detach().clone()
         return Answering(model)
 
 
 def _with_shared_weights(model: nn.Module) -> nn.Module:
     """A copy of the module with the same memory behind its weights, each of them a parameter of its own."""
     memo: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
-    memo |= {id(p): nn.Parameter(p.detach(), requires_grad=p.requires_grad) for p in model.parameters()}
+    # `data` and not `detach()`, which would count changes of the one as changes of the other.
+    memo |= {id(p): nn.Parameter(p.data, requires_grad=p.requires_grad) for p in model.parameters()}
     return copy.deepcopy(model, memo)
 
 
