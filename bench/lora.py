@@ -18,12 +18,12 @@ from contextlib import nullcontext
 
 import numpy as np
 import torch
-from _table import table
 from peft import LoraConfig, get_peft_model
 from torch import nn
 from transformers import AutoModelForSequenceClassification, DistilBertConfig
 
 import fedvalue as fv
+from _table import table
 from fedvalue.adapters.transformers import tuned
 from fedvalue.coalitions import members
 from fedvalue.training import Training

@@ -30,7 +30,7 @@ Table = dict[str, tuple[float, float]]
 def printed(name: str, folder: Path) -> str:
     """The output of an example that is started somewhere else, with nothing to complain about."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *SMALLER.get(name, [])],
         cwd=folder,
         env={**os.environ, "PYTHONIOENCODING": "utf-8", "COLUMNS": "100"},
         capture_output=True,
@@ -91,10 +91,20 @@ def check_regression_r2(text: str) -> None:
     assert skills["surrogate"] > skills["ipss"] > skills["equal"] == 0
 
 
+def check_lora_federation(text: str) -> None:
+    values = table(text)
+    assert len(values) == 8
+    assert 0.05 < sum(value for value, _ in values.values()) < 0.6  # better than a coin
+    names = list(values)
+    assert values[names[-1]][0] == min(value for value, _ in values.values())  # it answers at random
+    assert values[names[-2]] == values[names[0]]  # a copy
+
+
 CHECKS: dict[str, Callable[[str], None]] = {
     name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
 }
-SLOW = {"own_csv_torch", "own_function", "regression_r2"}
+SLOW = {"lora_federation", "own_csv_torch", "own_function", "regression_r2"}
+SMALLER = {"lora_federation": ["--texts", "100", "--budget", "24"]}
 
 
 @pytest.mark.parametrize(

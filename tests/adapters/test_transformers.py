@@ -27,7 +27,9 @@ CONFIGS = {
         vocab_size=WORDS, dim=8, n_layers=1, n_heads=2, hidden_dim=16, max_position_embeddings=TOKENS
     ),
     "bert": transformers.BertConfig(vocab_size=WORDS, max_position_embeddings=TOKENS, **SMALL),
-    "llama": transformers.LlamaConfig(vocab_size=WORDS, pad_token_id=0, max_position_embeddings=TOKENS, **SMALL),
+    "llama": transformers.LlamaConfig(
+        vocab_size=WORDS, pad_token_id=0, max_position_embeddings=TOKENS, **SMALL
+    ),
 }
 TARGETS = {"distilbert": ["q_lin", "v_lin"], "bert": ["query", "value"], "llama": ["q_proj", "v_proj"]}
 
@@ -84,7 +86,9 @@ class TestAnswers:
             assert torch.allclose(Answering(model)(**x), model(**x).logits, atol=1e-5)
 
     def test_a_row_of_padding_is_finite(self):
-        nothing = {name: torch.zeros(2, TOKENS, dtype=torch.int64) for name in ("input_ids", "attention_mask")}
+        nothing = {
+            name: torch.zeros(2, TOKENS, dtype=torch.int64) for name in ("input_ids", "attention_mask")
+        }
         for kind in ("distilbert", "llama"):
             assert torch.isfinite(Answering(classifier(kind).eval())(**nothing)).all()
 
@@ -187,15 +191,16 @@ class TestIdentity:
 
 
 class TestTexts:
-    CLIENTS = {"a": (["good day", "bad day"], [1, 0]), "b": (["so good", "so bad indeed"], [1, 0])}
-
     def test_classification(self):
-        made = texts(self.CLIENTS, test=(["good"], [1]), tokenizer=Vocabulary(), length=4)
+        clients = {"a": (["good day", "bad day"], [1, 0]), "b": (["so good", "so bad indeed"], [1, 0])}
+        made = texts(clients, test=(["good"], [1]), tokenizer=Vocabulary(), length=4)
         assert made.clients[0].x["input_ids"].tolist() == [[1, 2, 0, 0], [3, 2, 0, 0]]
         assert (made.classes, made.vocabulary) == (2, WORDS)
 
     def test_a_causal_model_is_asked_for_the_next_token(self):
-        made = texts({"a": ["one two three"]}, test=["one two"], tokenizer=Vocabulary(), length=4, causal=True)
+        made = texts(
+            {"a": ["one two three"]}, test=["one two"], tokenizer=Vocabulary(), length=4, causal=True
+        )
         assert made.clients[0].y.tolist() == [[2, 3, -100, -100]]
         assert (made.classes, made.test.y.tolist()) == (WORDS, [[2, -100, -100, -100]])
 

@@ -76,8 +76,9 @@ def texts(
     """
     read = {who: _tokens(given, tokenizer, length, causal, who) for who, given in clients.items()}
     tested = test if isinstance(test, str) else _tokens(test, tokenizer, length, causal, "the test set")
-    sizes = {"classes": len(tokenizer)} if causal else {}
-    return Scenario.from_arrays(read, test=tested, vocabulary=len(tokenizer), name=name, **sizes, **options)
+    words = len(tokenizer)
+    classes = {"classes": words, **options} if causal else options
+    return Scenario.from_arrays(read, test=tested, vocabulary=words, name=name, **classes)
 
 
 def _tokens(given: Any, tokenizer: Any, length: int, causal: bool, who: str) -> Dataset:

@@ -42,4 +42,5 @@ class Answering(nn.Module):
         kind = getattr(self.model, "dtype", torch.float32)
         # Finite in the narrow types, too, in which the scores may be computed.
         least = max(torch.finfo(kind).min, torch.finfo(torch.bfloat16).min)
-        return torch.where(seen, torch.zeros((), dtype=kind), torch.full((), least, dtype=kind))
+        nothing, much = (torch.full((), value, dtype=kind, device=mask.device) for value in (0.0, least))
+        return torch.where(seen, nothing, much)

@@ -53,7 +53,7 @@ class TunedLearner(TorchLearner):
         trained = {name: _plain(p) for name, p in module.named_parameters() if p.requires_grad}
         return {"start": fingerprint(trained)[0]}, ()
 
-    def _made(self) -> nn.Module:
+    def _made(self, scenario: Scenario) -> nn.Module:
         if _versions(self.base) != self._versions:
             raise InputError(
                 "The weights of the model were changed after it was given to the game, which is known by those it had. Give it a "
@@ -63,7 +63,9 @@ class TunedLearner(TorchLearner):
         if self.adapter is not None:
             model = need("peft", "An adapter").get_peft_model(model, copy.deepcopy(self.adapter))
         for p in model.parameters():
-            if p.requires_grad:  # what is trained has memory of its own; some adapters train biases of the base
+            if (
+                p.requires_grad
+            ):  # what is trained has memory of its own; some adapters train biases of the base
                 p.data = p.detach().clone()
         return Answering(model)
 
