@@ -25,6 +25,7 @@ from fedvalue.errors import (
 from fedvalue.estimators import Method, Plan
 from fedvalue.evidence import Verdict, sign, verify
 from fedvalue.games import FederatedGame, FunctionGame, Game, PooledGame, TableGame
+from fedvalue.learners.losses import Loss
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
 from fedvalue.payout import AbsentRule, Payout, payout
@@ -73,6 +74,7 @@ __all__ = [
     "Learner",
     "Method",
     "MethodError",
+    "Loss",
     "Metric",
     "MissingExtraError",
     "Outcome",

@@ -59,6 +59,7 @@ def run(
     accumulate: Annotated[int | None, typer.Option(help="Minibatches that make up one step. [default: 1]")] = None,
     class_weights: Annotated[str | None, typer.Option(metavar="balanced|CLASS=X,…", help="What classes count in the loss: balanced (by the labels of each client), or numbers.")] = None,
     precision: Annotated[str | None, typer.Option(help="float32, or bf16 (autocast; meant for CUDA). [default: float32]")] = None,
+    loss: Annotated[str | None, typer.Option(help="What is trained by: cross-entropy, focal, bce, mse, mae, huber, or package.module:function. [default: cross-entropy, or mse]")] = None,
     metric: Annotated[str | None, typer.Option(help="Metric that the values are computed from: accuracy, loss, auc, …, one of scikit-learn's such as f1_macro, or package.module:function. [default: accuracy, or r2]")] = None,
     metrics: Annotated[list[str] | None, typer.Option(metavar="METRIC", help="A further metric that is measured and stored, to be counted later; repeatable.")] = None,
     retrain: Annotated[bool, typer.Option("--retrain", help="Train again those coalitions in the store that lack your own metric.")] = False,

@@ -149,6 +149,7 @@ def job_of(record: Mapping[str, Any] | None, data_dir: Path | None) -> Job:
         data_dir=data_dir if data_dir is not None else scenario.get("data_dir"),
         model=told.get("model"),
         model_options=told.get("model_options") or {},
+        loss=asked.get("loss"),
         metric=asked.get("metric") or told.get("metric"),
         replicates=told.get("replicates", 1),
         empty=told.get("empty", "initial"),

@@ -16,6 +16,7 @@ from fedvalue.games._empty import EmptyCoalition, EmptyLike
 from fedvalue.games._members import Members, translation
 from fedvalue.games._test_parts import TestPart, test_parts_of
 from fedvalue.learners import make_learner
+from fedvalue.learners.losses import LossLike, losing
 from fedvalue.learners.metrics import MetricLike, Metrics, count_by, further_metrics, measuring
 from fedvalue.outcome import Outcome, empty_rule
 from fedvalue.scenarios import Scenario
@@ -52,13 +53,16 @@ from fedvalue.yardsticks import Baseline, Empty
 
 __all__ = ["FederatedGame"]
 
-_ARGUMENTS = ("model", "training", "metric", "metrics", "retrain", "trainer", "replicates")
+_ARGUMENTS = ("model", "training", "loss", "metric", "metrics", "retrain", "trainer", "replicates")
 _SEMANTICS = 1  # raised when the same rules come to mean another training
 
 
 @checked_init
 class FederatedGame:
     """Clients of a scenario, a model, rules of training, and the metric that counts.
+
+    `loss` is what models are trained by where it is not cross-entropy or the squared error: a name, a function (outputs,
+    labels) → loss of every sample, a `Loss`, or package.module:function. It is part of what identifies the game.
 
     `metric` is one of the metrics of every outcome (accuracy, loss, …, or part/accuracy for a named part of
     the test set), one of scikit-learn's by name (log_loss, f1_macro, recall[3] for class 3), or one of your own: a
@@ -79,6 +83,7 @@ class FederatedGame:
         model: str | Learner | Callable[..., Any] = "mlp",
         training: Training | None = None,
         *,
+        loss: LossLike | None = None,
         metric: MetricLike | None = None,
         metrics: Metrics = (),
         retrain: bool = False,
@@ -94,7 +99,7 @@ class FederatedGame:
         if training is not None:
             expect("training", training, Training, "an fv.Training", "Say fv.Training(rounds=4).")
         self.scenario = scenario
-        self.learner = make_learner(model)
+        self.learner = losing(make_learner(model), loss, scenario)
         self.training = training or usual_training(scenario, self.learner)
         further = further_metrics(metrics, scenario.task)
         self._counted = count_by(metric, scenario.task, scenario.test_parts, further)

@@ -17,7 +17,7 @@ from fedvalue.learners._places import by_place, in_rows
 from fedvalue.learners.metrics import Metric
 from fedvalue.outcome import Outcome
 from fedvalue.per_row import MOST_ROWS, PerRow, blocks_of, pseudo_values
-from fedvalue.scenarios import Scale
+from fedvalue.scenarios import OWN, Scale
 
 __all__ = ["outcomes", "scores"]
 
@@ -69,7 +69,8 @@ def outcomes(
     if "accuracy" in influences and targets.dim() == 1 and len(targets) <= MOST_ROWS:
         packed["accuracy"] = PerRow.of_models((outputs.argmax(2) == targets).cpu().numpy(), len(targets))
     finite = torch.isfinite(outputs).flatten(1).all(1)
-    table = torch.stack(list(columns.values()), dim=1).double()
+    table = torch.stack(list(columns.values()), dim=1) if columns else outputs.new_zeros(len(outputs), 0)
+    table = table.double()
     table = torch.where(finite[:, None], table, torch.full_like(table, float("nan")))
     measured = [
         Outcome(
@@ -83,6 +84,8 @@ def outcomes(
 
 def _measured(outputs: Tensor, targets: Tensor, task: str, told: bool) -> tuple[Columns, Columns]:
     """The built-in metrics, and the influences of rows on them."""
+    if task == OWN:  # nothing is known of its outputs
+        return {}, {}
     measure = classification if task == "classification" else regression
     outputs, labels, row_of = by_place(outputs, targets)
     columns, influences = measure(outputs, labels, told)
@@ -128,7 +131,7 @@ def _with_own(
     labels = targets.cpu().numpy()
     further = []
     for outcome, model in zip(measured, outputs, strict=True):
-        said = (model if task == "classification" else model.squeeze(-1)).cpu().numpy()
+        said = (model.squeeze(-1) if task == "regression" else model).cpu().numpy()
         if not np.isfinite(said).all():
             further.append(outcome._replace(metrics={**outcome.metrics, **dict.fromkeys(own, math.nan)}))
             continue

@@ -13,7 +13,7 @@ from fedvalue.errors import InputError
 from fedvalue.learners._scores import outcomes
 from fedvalue.learners.metrics import Counted, Metric
 from fedvalue.outcome import Outcome
-from fedvalue.scenarios import CLASSIFICATION, Scenario, labels_in
+from fedvalue.scenarios import CLASSIFICATION, OWN, REGRESSION, Scenario, labels_in
 from fedvalue.yardsticks import Baseline, margin_by_luck
 
 __all__ = ["baseline_of", "chance_metrics", "majority_label", "majority_outcome"]
@@ -31,6 +31,10 @@ def majority_outcome(scenario: Scenario, own: Mapping[str, Metric]) -> Outcome:
     for every row: the most frequent class (its probability by frequency, one row of each class added, so that an
     unseen one is not impossible), or the mean of the targets (for the mean absolute error the median).
     """
+    if scenario.task == OWN:
+        raise InputError(
+            "The best constant answer to a task of your own is not known. Choose initial or a number."
+        )
     if not scenario.test.here or not all(data.here for data in scenario.clients):
         raise InputError(
             "The most frequent class cannot be known here: the rows of the clients, or the test rows, are at their "
@@ -42,9 +46,8 @@ def majority_outcome(scenario: Scenario, own: Mapping[str, Metric]) -> Outcome:
 def chance_metrics(scenario: Scenario) -> dict[str, float]:
     """Built-in metrics of guessing all classes equally often; where the test rows are elsewhere, not all of them."""
     if scenario.task != CLASSIFICATION:
-        raise InputError(
-            "Guessing needs classes, and this is a regression. Choose initial, majority or a number."
-        )
+        what = "regression" if scenario.task == REGRESSION else "task of your own"
+        raise InputError(f"Guessing needs classes, and this is a {what}. Choose initial or a number.")
     if not scenario.test.here:
         return _guessed(scenario.classes, len(scenario.test), None)
     labels = labels_in(scenario.test.y)

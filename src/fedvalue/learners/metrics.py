@@ -97,7 +97,7 @@ class Metric:
                 f"The name of a metric must be a line of text without a slash. Got {self.name!r}. A function "
                 "without a usable name gets one by Metric('name', function)."
             )
-        if any(self.name in names for names in METRICS.values()):
+        if any(self.name in names for names in METRICS.values()) and self.key != _key_of(self.name):
             raise InputError(
                 f"{self.name!r} is a built-in metric. Give yours another name: Metric('name', function)."
             )
@@ -262,7 +262,11 @@ def _named(name: str, task: str) -> Metric | None:
         return None
     need("sklearn", f"The metric {name!r}")
     function, higher_is_better = found
-    return Metric(name, function, higher_is_better, key=f"scikit-learn {name}")
+    return Metric(name, function, higher_is_better, key=_key_of(name))
+
+
+def _key_of(name: str) -> str:
+    return f"scikit-learn {name}"
 
 
 def _counted(own: Metric) -> Counted:

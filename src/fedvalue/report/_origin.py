@@ -130,6 +130,7 @@ def _own(record: Mapping[str, Any]) -> list[str]:
         "scenario": scenario.get("partition") != _UNNAMED and scenario.get("name") in SCENARIOS,
         "model": record.get("model") in (None, *LEARNERS) or ":" in str(record["model"]),
         "method": record.get("method") in ESTIMATORS or bool(asked.get("method")),
+        "loss": "loss" not in part_of(record, "learner") or bool(asked.get("loss")),
         "metric": record.get("stored_as") in (None, record.get("metric")) or bool(asked.get("metric")),
     }
     return [what for what, can_be in named.items() if not can_be]
@@ -155,6 +156,7 @@ def command_of(record: Mapping[str, Any]) -> str:
             for name, value in training.items()
             if name != "seed" and value != 0.0
         },
+        "loss": part_of(record, "asked").get("loss"),
         "metric": part_of(record, "asked").get("metric") or record.get("metric"),
         "replicates": record.get("replicates"),
         "empty": record.get("empty"),

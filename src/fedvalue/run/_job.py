@@ -16,6 +16,7 @@ from fedvalue.agreement import Agreement, Party, PayoutTerms, read_agreement
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.games import EmptyLike
+from fedvalue.learners.losses import LossLike
 from fedvalue.learners.metrics import MetricLike, Metrics
 from fedvalue.run._agreed import agreement_of, refuse_other_job
 from fedvalue.run._disclosures import add_disclosure
@@ -56,7 +57,7 @@ class Job:
     Scenario of your own; by default "files" where a folder is given, otherwise "digits". `test="by-client"` tests on rows
     of the clients' own, and values say what the data of each does for the others (`Values.benefits`). `model` is a name,
     package.module:factory, a function that makes an `nn.Module`, or a learner; `model_options` are those of a named one.
-    `rounds` to `precision` are the rules of training (see `Training`). `method` is a name or a plan of your own, with `options`.
+    `rounds` to `precision` are the rules of training (see `Training`), `loss` what is trained by (see `Loss`). `method` is a name or a plan of your own, with `options`.
     `seeds` is how many seeds its trainings are spread over (None: as many as suit the budget; 1: the values of that seed);
     with `replicates` every coalition is trained so often instead, as the published methods have it. `min_coalition=2`
     trains nobody alone, and `own_seeds` every coalition with a seed of its own (docs/privacy.md).
@@ -105,6 +106,7 @@ class Job:
     accumulate: int | None = None
     class_weights: str | Mapping[int, float] | None = None
     precision: str | None = None
+    loss: LossLike | None = None
     metric: MetricLike | None = None
     metrics: Metrics = ()
     retrain: bool = False

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from fedvalue.agreement import Agreement
 from fedvalue.games import EmptyLike
+from fedvalue.learners.losses import LossLike
 from fedvalue.learners.metrics import MetricLike, Metrics
 from fedvalue.run._methods import MethodLike
 from fedvalue.training import Learner
@@ -47,6 +48,7 @@ class JobOptions(TypedDict, total=False):
     accumulate: int | None
     class_weights: str | Mapping[int, float] | None
     precision: str | None
+    loss: LossLike | None
     metric: MetricLike | None
     metrics: Metrics
     retrain: bool

@@ -96,6 +96,7 @@ def prepare(job: Job) -> Prepared:
         scenario,
         learner,
         training,
+        loss=job.loss,
         metric=job.metric,
         metrics=job.metrics,
         retrain=job.retrain,
@@ -142,7 +143,7 @@ def record_of(job: Job) -> dict[str, Any]:
                 # As the command line names what is the user's own; None: only Python has it.
                 "asked": {
                     name: given if isinstance(given := getattr(job, name), str) else None
-                    for name in ("method", "metric")
+                    for name in ("method", "metric", "loss")
                 },
                 "learner": dict(game.learner.identity()),
                 "training": _applied(game),

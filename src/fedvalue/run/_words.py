@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fedvalue._text import count, duration, plural
 from fedvalue.estimators import guarantee_lines, rest_on
 from fedvalue.run._prepare import Prepared
 from fedvalue.scenarios import Scenario
-from fedvalue.training import APART, Learner, Pooling, Ruled, Training, Work
+from fedvalue.training import Learner, Pooling, Ruled, Training, Work
 from fedvalue.values import Values
 
 __all__ = ["heading", "result_lines"]
@@ -21,6 +21,7 @@ def heading(prepared: Prepared) -> list[str]:
     scenario, game = prepared.scenario, prepared.game
     rows = sum(map(len, scenario.clients))
     repeats = f", {game.replicates} replicates" if game.replicates > 1 else ""
+    slow = game.training.precision == "bf16" and prepared.device == "cpu"
     return [
         f"{scenario.name}, partition {prepared.partition}: {scenario.n} clients, {count(rows)} rows to train on, "
         f"{count(len(scenario.test))} to test on{', held out by the clients' if scenario.test_owners else ''}.",
@@ -28,7 +29,7 @@ def heading(prepared: Prepared) -> list[str]:
         f"{prepared.model}, {_rules(prepared.model, game.learner, game.training)}, seed {game.training.seed}{repeats}, on "
         f"{prepared.where}.",
         *(f"Note: {warning}" for warning in scenario.details.get("warnings", ())),
-        *(f"Note: {note}" for note in _notes(game.training, prepared.device)),
+        *(["Note: bf16 saves no time on a CPU; it is meant for CUDA."] if slow else []),
     ]
 
 
@@ -58,14 +59,6 @@ def _rules(model: str, learner: Learner, rules: Training) -> str:
 def _further(rules: Training) -> str:
     """Rules of steps that are not as usual, by their names."""
     return "".join(f", {name.replace('_', ' ')} {rule}" for name, rule in rules.further.items())
-
-
-def _notes(rules: Training, device: str) -> Iterator[str]:
-    """What the rules cost, where somebody may not expect it."""
-    if rules.precision == "bf16" and device == "cpu":
-        yield "bf16 saves no time on a CPU; it is meant for CUDA."
-    if rules.algorithm != "fedsgd" and rules.optimizer in APART:
-        yield f"{rules.optimizer} trains models one after the other, because {APART[rules.optimizer]}."
 
 
 def result_lines(

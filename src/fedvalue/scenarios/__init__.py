@@ -8,7 +8,7 @@ from typing import Any
 
 from fedvalue._checks import as_path, checked_call
 from fedvalue.scenarios import adult, digits, femnist, files, mnist, sent140, synthetic
-from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION, Dataset, Scenario
+from fedvalue.scenarios._base import CLASSIFICATION, OWN, REGRESSION, Dataset, Scenario
 from fedvalue.scenarios._build import FEW_ROWS, Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown, whole
 from fedvalue.scenarios._features import (
@@ -36,6 +36,7 @@ __all__ = [
     "CLASSIFICATION",
     "FETCHERS",
     "IGNORED",
+    "OWN",
     "REGRESSION",
     "SCENARIOS",
     "ColumnReport",

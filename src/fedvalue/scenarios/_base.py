@@ -20,10 +20,11 @@ from fedvalue.scenarios._scale import Scale, common_scale
 from fedvalue.scenarios._shown import scenario_lines
 from fedvalue.store import fingerprint
 
-__all__ = ["CLASSIFICATION", "REGRESSION", "Dataset", "Scenario"]
+__all__ = ["CLASSIFICATION", "OWN", "REGRESSION", "Dataset", "Scenario"]
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
+OWN = "own"
 _LEAST_SPREAD = 1e-5  # of the centre: float32 still tells a hundred steps apart
 
 
@@ -79,6 +80,9 @@ class Scenario(FromData):
     places of a row that do not count; targets of a regression are float32. Arrays of other number types are
     converted; everything that a training could stumble over is refused here. A client without data is a client: its arrays have
     length 0.
+
+    The task "own" (classes=0) is for everything else: labels of any shape, whole numbers or float32, are handed as they are
+    to a loss and a metric that the game must name, and models may say of a row what they like.
 
     Models of a regression are trained on (target − centre) / spread, and measured in the unit of the targets.
     This `target_scale` is learnt from the clients' targets so that none of them can move it much;
@@ -241,7 +245,10 @@ class Scenario(FromData):
                 f"Labels must be a single column, an array of one dimension. Got shape {y.shape} for {whose}."
             )
         y = finite(y, f"the {labels} of {whose}")
-        y = class_numbers(y, self.classes, f"labels of {whose}") if self.classes else float32(y)
+        if self.task == OWN and y.dtype.kind in "iub":
+            y = y.astype(np.int64)
+        else:
+            y = class_numbers(y, self.classes, f"labels of {whose}") if self.classes else float32(y)
         return Dataset(
             mapped(lambda leaf: self._features(leaf, x is leaf, whose), x), np.ascontiguousarray(y)
         )
@@ -259,7 +266,7 @@ class Scenario(FromData):
         return np.ascontiguousarray(values)
 
     def _target_scale(self, clients: Sequence[Dataset]) -> Scale:
-        if self.task == CLASSIFICATION:
+        if self.task != REGRESSION:
             return Scale()
         test = self.test.y if self.test.here else None
         scale = self.target_scale or common_scale([c.y for c in clients], test)
@@ -284,7 +291,7 @@ def _some(data: Dataset, most: int) -> Dataset:
 
 def _described(data: Dataset, task: str, classes: int) -> dict[str, Any]:
     """Samples and label histogram, or mean and standard deviation of the targets (None without rows)."""
-    if not data.here:
+    if not data.here or task == OWN:
         return {"samples": len(data)}
     if task == CLASSIFICATION:
         return {"samples": len(data), "labels": np.bincount(labels_in(data.y), minlength=classes).tolist()}
@@ -333,12 +340,16 @@ def _checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
 
 
 def _check_task(task: str, classes: int, vocabulary: int) -> None:
-    if task not in (CLASSIFICATION, REGRESSION):
-        raise ScenarioError(f"The task must be {CLASSIFICATION!r} or {REGRESSION!r}. Got {task!r}.")
+    if task not in (CLASSIFICATION, REGRESSION, OWN):
+        raise ScenarioError(f"The task must be {CLASSIFICATION!r}, {REGRESSION!r} or {OWN!r}. Got {task!r}.")
     if task == CLASSIFICATION and classes < 2:
         raise ScenarioError(f"A classification needs at least two classes. Got classes={classes}.")
     if task == REGRESSION and classes != 0:
         raise ScenarioError(f"A regression has no classes: classes must be 0. Got {classes}.")
+    if task == OWN and classes != 0:
+        raise ScenarioError(
+            f"The labels of a task of your own are what you make of them: classes must be 0. Got {classes}."
+        )
     if vocabulary < 0:
         raise ScenarioError(f"The vocabulary must not be negative. Got {vocabulary}.")
 

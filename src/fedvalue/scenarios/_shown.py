@@ -16,7 +16,7 @@ __all__ = ["scenario_lines"]
 def scenario_lines(scenario: Scenario, unicode: bool = True) -> list[str]:
     """Rows, features and classes, then clients and test set; bars of labels in ASCII where wanted."""
     plain = scenario.describe()
-    what = f"{plain['classes']} classes" if plain["classes"] else "regression"
+    what = f"{plain['classes']} classes" if plain["classes"] else plain["task"]
     shape = _shape(plain["shape"])
     features = f"{shape} words of {plain['vocabulary']}" if plain["vocabulary"] else f"features {shape}"
     details = scenario.details

@@ -18,7 +18,7 @@ from fedvalue.learners._places import Form
 from fedvalue.learners.torch._buffers import HeldBuffers, tracks_statistics
 from fedvalue.learners.torch._inputs import Samples, call, described, filled, taken, tensors
 from fedvalue.learners.torch._random import seeded
-from fedvalue.scenarios import Scenario
+from fedvalue.scenarios import OWN, Scenario
 
 __all__ = ["Checked", "check_batches", "check_module", "make_module", "with_shapes"]
 
@@ -124,6 +124,8 @@ def _form(outputs: Any, scenario: Scenario) -> Form:
     """How the outputs for two samples are arranged, if they fit the labels."""
     places = scenario.test.y.shape[1:]
     if torch.is_tensor(outputs) and outputs.dim() and len(outputs) == 2:
+        if scenario.task == OWN:
+            return Form(len(places))
         form = Form.of(outputs.shape[1:], places, scenario.classes)
         if form is not None:
             return form

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from fedvalue.errors import InputError
+from fedvalue.learners.losses import Loss, LossLike, as_loss
 from fedvalue.learners.metrics import Metric
 from fedvalue.learners.torch._checks import Checked, check_module, make_module, with_shapes
 from fedvalue.learners.torch._models import MODELS, ModelFactory
@@ -45,6 +46,7 @@ class TorchLearner:
         together: bool | None = None,
         key: str | None = None,
         files: FileNames | None = None,
+        loss: LossLike | None = None,
     ) -> None:
         if isinstance(model, str) and model not in MODELS:
             raise InputError(f"Unknown model {model!r}. Models: {', '.join(MODELS)}.")
@@ -55,10 +57,19 @@ class TorchLearner:
             )
         self.model = model
         self.together = together
+        self.loss = None if loss is None else as_loss(loss)
         self.key = None if key is None else str(key)
         self.files = None if files is None else tuple(files)
 
     def identity(self) -> Mapping[str, Any]:
+        return {**self._identity(), **self._loss_identity()}
+
+    def _loss_identity(self) -> Mapping[str, Any]:
+        if self.loss is None:
+            return {}
+        return {"loss": self.loss if isinstance(self.loss, str) else f"{self.loss.name} {self.loss.identity}"}
+
+    def _identity(self) -> Mapping[str, Any]:
         if isinstance(self.model, str):
             return {"model": self.model}
         if self.key is not None:
@@ -68,9 +79,10 @@ class TorchLearner:
     @property
     def doubts(self) -> tuple[str, ...]:
         """What the identity cannot cover (own models only). Files that it is made from show in the module."""
+        of_loss = self.loss.doubts if isinstance(self.loss, Loss) else ()
         if isinstance(self.model, str) or self.key is not None:
-            return ()
-        return fingerprint(self.model, reads=False, seeded=SEEDED)[1]
+            return of_loss
+        return fingerprint(self.model, reads=False, seeded=SEEDED)[1] + of_loss
 
     def start(self, scenario: Scenario, seed: int) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         """What a model of one's own is made of and begins with: pretrained weights may come from anywhere."""

@@ -19,14 +19,17 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from fedvalue.errors import InputError
 from fedvalue.learners._scores import outcomes
 from fedvalue.learners._threads import one_thread
+from fedvalue.learners.losses import Loss
 from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.torch._buffers import HeldBuffers
 from fedvalue.learners.torch._checks import check_batches
 from fedvalue.learners.torch._dropout import may_drop
 from fedvalue.learners.torch._inputs import call, filled, taken, tensors
 from fedvalue.learners.torch._linear import LINE, StackedLinear
+from fedvalue.learners.torch._losses import Losses
 from fedvalue.learners.torch._models import PooledConv2d
 from fedvalue.learners.torch._parts import Program, side_by_side
 from fedvalue.learners.torch._rules import check_rules, sample_weights
@@ -34,7 +37,7 @@ from fedvalue.learners.torch._stacking import same_but_for_training, why_not_sta
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import loss_drops, step
 from fedvalue.outcome import Outcome
-from fedvalue.scenarios import IGNORED, Scenario, leaves, rows_joined
+from fedvalue.scenarios import Scenario, leaves, rows_joined
 from fedvalue.training import Training
 
 if TYPE_CHECKING:
@@ -81,8 +84,8 @@ class TorchSession:
         self.module, self.form = checked.module.to(device), checked.form
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
         self.regression = scenario.classes == 0
-        self.note = ""
-        self.apart = check_rules(scenario, training, self.module)
+        self.losses = self._losses(learner.loss)
+        self.apart = self.note = check_rules(scenario, training, self.module) or self.losses.apart
         self.x = tensors(rows_joined([c.x for c in scenario.clients]), device)
         # Targets are trained on a common scale; what comes out is measured in their own unit.
         self.scale = scenario.scale
@@ -97,7 +100,7 @@ class TorchSession:
         self.parts = {k: torch.from_numpy(v).to(device) for k, v in scenario.test_parts.items()}
         drops, whole = may_drop(self.module), (self.state, self.whole)
         plain = Program(self.module, self.state).stepped
-        self.steps = LocalSteps(plain, self._losses, training, self.x, self.y, drops, *whole)
+        self.steps = LocalSteps(plain, self.losses, training, self.x, self.y, drops, *whole)
         program = self._program(learner)
         if learner.together is not None and not self.apart:
             self.together = learner.together
@@ -116,6 +119,21 @@ class TorchSession:
         shares = (half, half // len(self.programs))
         fitting = zip(most, shares, self.cost, strict=True)
         self.rows, self.chunk = (max(1, min(most, share // cost)) for most, share, cost in fitting)
+
+    def _losses(self, loss: str | Loss | None) -> Losses:
+        """The loss of samples, tried on two of them; a pass that changes nothing in the module."""
+        found = Losses(loss, self.form, self.scenario)
+        if loss is None:
+            return found
+        self.module.eval()
+        samples = filled(taken(tensors(self.scenario.test.x, self.device), slice(0, 2)), 2)
+        y = torch.from_numpy(self.scenario.scale.scaled(self.scenario.test.y[[0, -1]])).to(self.device)
+        found.tried(call(self.module, samples), y)
+        if self.training.class_weights and not found.per_sample:
+            raise InputError(
+                "class_weights need a loss that returns the loss of every sample, not their mean."
+            )
+        return found
 
     def memory(self, rows: int) -> int:
         """An upper estimate of the bytes that so many local trainings side by side take."""
@@ -239,15 +257,20 @@ class TorchSession:
     step = staticmethod(step)
 
     def loss_drops(self, before: TorchStack, after: TorchStack) -> list[float]:
+        if not self.losses.per_sample:
+            raise InputError(
+                "This method needs the slope of the loss on all test rows: return the loss of every sample, not their mean."
+            )
         test_y = torch.from_numpy(self.scale.scaled(self.scenario.test.y)).to(self.device)
         cuts = [slice(start, start + _TEST_CHUNK) for start in range(0, len(test_y), _TEST_CHUNK)]
         pieces = [(taken(self.test_x, cut), test_y[cut]) for cut in cuts]
         forward = self.programs[0]
-        losses = (lambda model, x=x, y=y: self._losses(forward(model, x), y) for x, y in pieces)
+        losses = (lambda model, x=x, y=y: self.losses(forward(model, x), y) for x, y in pieces)
         with self.lock:
             self.module.eval()
             drops = loss_drops(losses, before, after, len(test_y), self.state)
-        return [drop * self.scale.spread**2 for drop in drops]  # squared errors, in the unit of the targets
+        # Squared errors are in the unit of the targets; what unit a loss of one's own has is not known.
+        return [drop * self.scale.spread**2 for drop in drops] if self.losses.own is None else drops
 
     @torch.no_grad()
     def _outputs(self, program: Program, stack: TorchStack, samples: int) -> Tensor:
@@ -263,18 +286,6 @@ class TorchSession:
         rows = range(len(next(iter(stack.values()))))
         models = [{name: tensor[row] for name, tensor in stack.items()} for row in rows]
         return torch.stack([torch.cat([program(m, piece) for piece in pieces])[:count] for m in models])
-
-    def _losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The loss of every sample; of one with several labels, the mean over its places that count."""
-        outputs, places = self.form.lined_up(outputs), self.form.dims
-        if self.regression:
-            errors = (outputs.squeeze(-1) - y).square()
-            return errors.flatten(-places).mean(-1) if places else errors
-        flat = nn.functional.cross_entropy(outputs.flatten(0, -2), y.flatten(), reduction="none")
-        if not places:
-            return flat.view(y.shape)
-        counting = (y != IGNORED).flatten(-places).sum(-1)
-        return flat.view(y.shape).flatten(-places).sum(-1) / counting.clamp(min=1)
 
     def _equal_steps(self, orders: Sequence[_Order]) -> Iterator[list[int]]:
         """Rows that can be trained in step, at most `self.chunk` at a time, and a part for every thread.

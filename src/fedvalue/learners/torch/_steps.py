@@ -17,6 +17,7 @@ from fedvalue.learners.torch._cuda_graph import StepRunner
 from fedvalue.learners.torch._dropout import CountedDropout
 from fedvalue.learners.torch._inputs import Samples, taken
 from fedvalue.learners.torch._linear import StackedLinear, column_major
+from fedvalue.learners.torch._losses import Losses
 from fedvalue.learners.torch._optimizers import MadeOptimizer, can_be_recorded, can_rest, clip, optimizer_of
 from fedvalue.learners.torch._random import seeded
 from fedvalue.training import Training
@@ -92,7 +93,7 @@ class LocalSteps:
     """How models are trained on samples `x`, `y` of all clients in round `t` under the rules of a training."""
 
     forward: Callable[[TorchStack, Samples], tuple[Tensor, TorchStack]]
-    losses: Callable[[Tensor, Tensor], Tensor]
+    losses: Losses
     training: Training
     x: Samples
     y: Tensor
@@ -139,7 +140,7 @@ class LocalSteps:
         resting = any(len(batches.key) < most for batches in clients)
         padded = [batches.padded(most) for batches in clients] if resting else clients
         steps = (torch.stack([getattr(c, name) for c in padded]) for name in ("index", "weight", "key"))
-        self.runner.run(step, *steps, record=can_be_recorded(self.training) and not self.whole)
+        self.runner.run(step, *steps, record=self._is_recorded)
         return {name: tensor.detach().contiguous() for name, tensor in {**leaves, **state}.items()}
 
     def output(self, model: TorchStack, x: Samples, key: Tensor) -> tuple[Tensor, TorchStack]:
@@ -249,6 +250,10 @@ class LocalSteps:
     def _proximal(self, leaves: TorchStack, anchor: TorchStack) -> Tensor:
         distances = [(leaves[name] - start).square().sum() for name, start in anchor.items()]
         return self.training.mu / 2 * torch.stack(distances).sum()
+
+    @property
+    def _is_recorded(self) -> bool:
+        return can_be_recorded(self.training) and self.losses.recorded and not self.whole
 
     @property
     def can_rest(self) -> bool:
