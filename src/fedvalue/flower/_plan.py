@@ -132,12 +132,14 @@ class FederationPlan:
             f"{duration(self.seconds_of_training)} for training at the client with the most to do and "
             f"{duration(self.seconds_of_measuring)} for measuring, both as fast as this machine is. Nodes may be faster or "
             "slower.",
-            f"Kept after every round, until the run ends: at most {size(self.checkpoint)}."
-            if self.checkpoint
-            else "Nothing is kept between rounds (checkpoints = false): a run that is killed begins again.",
-            "Nothing was trained.",
         ]
-        return lines
+        if self.checkpoint:
+            lines.append(f"Kept after every round, until the run ends: at most {size(self.checkpoint)}.")
+        elif self.trainings:
+            lines.append(
+                "Nothing is kept between rounds (checkpoints = false): a run that is killed begins again."
+            )
+        return [*lines, "Nothing was trained."]
 
 
 def plan_of(
