@@ -23,7 +23,7 @@ _NAMED = 8
 def job_terms(terms: Mapping[str, Any], game: FederatedGame) -> dict[str, Any]:
     """What will be trained and how it will be valued, with the test set as agreements have it."""
     told = terms["scenario"]
-    test = {**told["test"], "parts": told["parts"]}
+    test = {**told["test"], "parts": sorted(told["parts"])}
     plain: dict[str, Any] = json.loads(canonical(json_ready({**terms, "test": test})))
     return plain
 

@@ -96,7 +96,9 @@ class Valuation:
                 absent={**roster.absent, **values.absent},
                 agreement="" if self.agreement is None else self.agreement.hash,
             ).as_written()
-            self._leave(values, store, {**self._record(game, values), "began": began, "ended": _now()})
+            self._leave(
+                values, store, {**self._record(game, values, roster), "began": began, "ended": _now()}
+            )
         return values
 
     def _valued(
@@ -153,13 +155,13 @@ class Valuation:
                 "fingerprint": scenario.fingerprint,
                 "task": [scenario.task, scenario.classes, scenario.vocabulary],
                 "test": test,
-                "parts": sorted(scenario.test_parts),
+                "parts": {part: len(rows) for part, rows in sorted(scenario.test_parts.items())},
             },
             "learner": dict(game.learner.identity()),
             "training": game.training.plain(),
         }
 
-    def _record(self, game: FederatedGame, values: Values) -> dict[str, Any]:
+    def _record(self, game: FederatedGame, values: Values, roster: Roster) -> dict[str, Any]:
         """Who took part and who did not, by which rules, what happened, and what it took."""
         terms = self.terms(game)
         clients = {
@@ -171,6 +173,7 @@ class Valuation:
             **terms,
             "scenario": {**terms["scenario"], **clients},
             **({} if self.agreement is None else {"agreement": self.agreement.hash}),
+            "keys": {name: key for name, key in zip(game.names, roster.signing_keys, strict=True) if key},
             "game": {
                 "seeds": game.seeds,
                 "idle": list(game.idle),

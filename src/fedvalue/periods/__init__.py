@@ -20,6 +20,7 @@ from fedvalue.periods._balances import DEBTS, Account, Balances, Settlement
 from fedvalue.periods._check import problems
 from fedvalue.periods._close import Terms, begin, carried, entry_of
 from fedvalue.periods._entry import Member, Money, Period
+from fedvalue.periods._federation import begin_federation, read_federation
 from fedvalue.periods._folder import append, read_closed
 from fedvalue.periods._history import as_csv, as_plain, write_history
 from fedvalue.run import Job
@@ -57,7 +58,7 @@ class Periods:
     def close(
         self,
         name: str,
-        job: Job,
+        job: Job | str | PathLike[str],
         *,
         pot: Any = None,
         currency: str = "",
@@ -76,13 +77,16 @@ class Periods:
     ) -> Period:
         """Values the members of a period, shares out its pot, and writes both down for good.
 
-        Without a pot only values are. With `copies="share"` interchangeable clients share one part (default: as agreed, or each). `debts="carry"` holds what a client below zero owes against what it earns later.
+        Instead of a `job`, the folder of a run in a Flower federation closes a period: it is valued already, and what it left is
+        copied. Who was absent there has no value, is paid nothing and has not left. Without a pot only values are. With `copies="share"` interchangeable clients share one part (default: as agreed, or each). `debts="carry"` holds what a client below zero owes against what it earns later.
         What clients in `escrow` earn is held back until a later period `release`s it. `renamed` gives the new name of a
         client whose account goes on, by the old one; `same` are clients whose account goes on although their rows or their key are others. Rules, model, test set, metric, method (with budget, seeds and options)
         and groups are those of the period before, unless there are `new_terms`. Under an agreement of the job only what it says is paid out. A period that was stopped goes on where it was when the same is called again.
         """
-        expect("job", job, Job, "an fv.Job", "It says what to run, without store and out.")
-        agreed = "each" if job.agreed is None else job.agreed.payout.copies
+        expect("job", job, (Job, str, PathLike), "an fv.Job", "It says what to run, without store and out.")
+        left = None if isinstance(job, Job) else read_federation(as_path("A run", job))
+        agreement = job.agreed if isinstance(job, Job) else left.agreed if left is not None else None
+        agreed = "each" if agreement is None else agreement.payout.copies
         terms = Terms(
             pot,
             currency,
@@ -96,9 +100,17 @@ class Periods:
             copies or agreed,
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        begun = begin(self.folder, name, job, self.closed, dict(renamed or {}), new_terms, tuple(same))
-        before = carried(begun, terms)
-        period = entry_of(self.folder, begun, begun.job.run(progress=progress), terms, before)
+        how = self.closed, dict(renamed or {}), new_terms, tuple(same)
+        if isinstance(job, Job):
+            begun, decided = begin(self.folder, name, job, *how)
+            before = carried(begun, terms)
+            values = decided.run(progress=progress).values
+        else:
+            assert left is not None
+            begun = begin_federation(self.folder, name, left, *how)
+            before, values = carried(begun, terms), left.values
+            left.take(self.folder / name)
+        period = entry_of(self.folder, begun, values, terms, before)
         append(self.folder, period)
         self.write_history()
         return period

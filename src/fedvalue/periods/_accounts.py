@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fedvalue.errors import InputError
 from fedvalue.periods._balances import Balances
 from fedvalue.periods._entry import Member, Period
-from fedvalue.periods._members import Attendance
-from fedvalue.scenarios import Scenario
+from fedvalue.periods._members import Attendance, Client
 
 __all__ = ["refuse_strangers", "said_the_same"]
 
@@ -28,7 +27,7 @@ def said_the_same(attendance: Attendance, same: Collection[str]) -> Attendance:
 
 
 def refuse_strangers(
-    scenario: Scenario,
+    clients: Sequence[Client],
     attendance: Attendance,
     keys: Mapping[str, str],
     closed: Sequence[Period],
@@ -41,7 +40,7 @@ def refuse_strangers(
     the word of whoever closes the period. Changed rows of a client that was in the period before are doubted only where its
     account holds a debt or escrow.
     """
-    for name, data in zip(scenario.names, scenario.clients, strict=True):
+    for name, data, _ in clients:
         last = _last(closed, attendance.was.get(name, name))
         if last is None or name in same or name in attendance.was:
             continue
@@ -50,7 +49,7 @@ def refuse_strangers(
             continue
         if key and last.key:
             why = "it has another key than it had then"
-        elif data.fingerprint == last.data:
+        elif data == last.data:
             continue
         elif attendance.status[name] == "returned":
             why = "it comes back with other rows"

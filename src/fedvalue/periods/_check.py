@@ -62,7 +62,7 @@ def _of_period(folder: Path, period: Period, before: Balances) -> Iterator[str]:
         money.release, money.anyway, money.copies,
     )  # fmt: skip
     try:
-        again = settled(values, terms, before, lambda: history_of(folder, values))
+        again = settled(values, terms, before, lambda: history_of(folder, period.name, values))
     except FedvalueError as error:
         yield f"its payout cannot be computed again: {error}"
         return

@@ -26,16 +26,16 @@ from fedvalue.periods._folder import (
     digest_of,
     previous_seal,
 )
-from fedvalue.periods._members import Attendance, attend
+from fedvalue.periods._members import Attendance, Client, attend, clients_of
 from fedvalue.periods._store import history_of, refuse_altered_store
 from fedvalue.periods._terms import refuse_other_terms, terms_of
-from fedvalue.run import Job, Result, sparing
+from fedvalue.run import Job, sparing
 from fedvalue.scenarios import Scale, Scenario, preprocessing_of
 from fedvalue.store import History, UtilityStore
 from fedvalue.values import Values
 from fedvalue.what_if import check_copies, copies_by
 
-__all__ = ["Terms", "begin", "carried", "entry_of", "settled"]
+__all__ = ["Begun", "Terms", "begin", "carried", "entry_of", "keys_of", "settled"]
 
 _OPEN_FILE = "open.json"
 
@@ -58,20 +58,23 @@ class Terms:
 
 @dataclass(frozen=True)
 class Begun:
-    """A period that is about to be run: its job, its members, and what fixes its values besides them."""
+    """A period that is about to be closed: its members, and what fixes its values besides them.
+
+    `keys` are the public keys of clients by name, `absent` those who have no value, with the reason. `scenario` is what was learnt
+    from, where the rows are here.
+    """
 
     name: str
-    job: Job
+    clients: Sequence[Client]
     attendance: Attendance
     terms: Mapping[str, Any]
     closed: Sequence[Period] = field(default=())
     same: Collection[str] = ()
-
-    @property
-    def keys(self) -> dict[str, str]:
-        """The public keys of clients by name, as the agreement of the period has them."""
-        agreed = self.job.agreed
-        return {} if agreed is None else {party.name: party.key for party in agreed.members}
+    agreed: Agreement | None = None
+    groups: Mapping[str, Sequence[str]] | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
+    scenario: Scenario | None = None
 
 
 def begin(
@@ -82,8 +85,8 @@ def begin(
     renamed: Mapping[str, str],
     new_terms: bool,
     same: Collection[str],
-) -> Begun:
-    """The job with the folder's store, and with what was learnt from the members of the first period."""
+) -> tuple[Begun, Job]:
+    """The period, and its job with the folder's store and what was learnt from the members of the first period."""
     check_name(name, closed)
     if job.store is not None or job.out is not None:
         raise InputError("Leave store and out to the periods: all trainings are kept in their folder.")
@@ -93,12 +96,20 @@ def begin(
     given = replace(job, **fixed, out=folder / name, store=folder / STORE_FILE, overwrite=True)
     game = given.prepared.game
     terms = terms_of(given)
-    attendance = attend(game.scenario, closed, renamed)
+    clients = clients_of(game.scenario)
+    attendance = attend(clients, closed, renamed)
     said_the_same(attendance, same)
     if closed and not new_terms:
         refuse_other_terms(terms, game.names, closed[-1], attendance.was)
     _rename(folder / STORE_FILE, game)
-    return Begun(name, _decided(folder / name, given, attendance.new), attendance, terms, closed, same)
+    decided = _decided(folder / name, given, attendance.new)
+    begun = Begun(name, clients, attendance, terms, closed, same, job.agreed, job.groups, keys_of(job.agreed))
+    return replace(begun, scenario=game.scenario), decided
+
+
+def keys_of(agreed: Agreement | None) -> dict[str, str]:
+    """The public keys of members by name."""
+    return {} if agreed is None else {party.name: party.key for party in agreed.members}
 
 
 def _rename(file: Path, game: FederatedGame) -> None:
@@ -149,15 +160,14 @@ def carried(begun: Begun, terms: Terms) -> Balances:
     """What is carried over into the period. Terms of payout that cannot be are refused here, before anything is trained."""
     before = begun.closed[-1].balances if begun.closed else Balances()
     before = before.renamed({old: new for new, old in begun.attendance.was.items()})
-    game = begun.job.prepared.game
-    refuse_strangers(game.scenario, begun.attendance, begun.keys, begun.closed, before, begun.same)
+    refuse_strangers(begun.clients, begun.attendance, begun.keys, begun.closed, before, begun.same)
     if terms.pot is not None:
         check_terms(
             terms.rule, terms.debts, terms.escrow, terms.release, list(begun.attendance.status), before
         )
         as_pot(terms.pot)
-        check_copies(terms.copies, begun.job.groups)
-        _refuse_unagreed(begun.job.agreed, terms)
+        check_copies(terms.copies, begun.groups)
+        _refuse_unagreed(begun.agreed, terms, begun.absent)
         currency = next(
             (p.money.currency for p in reversed(begun.closed) if p.money is not None), terms.currency
         )
@@ -168,14 +178,16 @@ def carried(begun: Begun, terms: Terms) -> Balances:
     return before
 
 
-def _refuse_unagreed(agreement: Agreement | None, terms: Terms) -> None:
+def _refuse_unagreed(agreement: Agreement | None, terms: Terms, absent: Collection[str]) -> None:
     """What the members have signed binds the payout, too. Debts and escrow are in no agreement."""
     if agreement is None:
         return
     agreed = agreement.payout
-    # Nobody is absent in a period, so that the rule for absent clients is kept whatever it is.
+    # A period excludes who is absent. Where nobody is, the rule for absent clients is kept whatever it is.
     numbers = (str(terms.min_share), str(terms.step), terms.currency, str(terms.pot))
-    other = agreed.differing(PayoutTerms(terms.rule, *numbers, agreed.absent, terms.copies))
+    other = agreed.differing(
+        PayoutTerms(terms.rule, *numbers, "excluded" if absent else agreed.absent, terms.copies)
+    )
     other += [] if terms.debts == "forgive" else [f"debts {terms.debts!r}, of which it says nothing"]
     other += [f"escrow for {', '.join(terms.escrow)}, of which it says nothing"] if terms.escrow else []
     if other:
@@ -219,27 +231,27 @@ def settled(values: Values, terms: Terms, before: Balances, history: Callable[[]
     )  # fmt: skip
 
 
-def entry_of(folder: Path, begun: Begun, result: Result, terms: Terms, before: Balances) -> Period:
+def entry_of(folder: Path, begun: Begun, values: Values, terms: Terms, before: Balances) -> Period:
     """What is written down of a period that was run, given what is carried over."""
-    values, game = result.values, begun.job.prepared.game
-    money = settled(values, terms, before, lambda: history_of(folder, values))
+    money = settled(values, terms, before, lambda: history_of(folder, begun.name, values))
     interval = values.interval()
     attendance = said_the_same(begun.attendance, begun.same)
     members = tuple(
         Member(
             name,
             attendance.status[name],
-            data.fingerprint,
-            len(data),
+            data,
+            rows,
             float(values.mean[i]),
             None if interval is None else float(interval[i, 0]),
             None if interval is None else float(interval[i, 1]),
             begun.attendance.was.get(name),
             begun.keys.get(name, ""),
         )
-        for i, (name, data) in enumerate(zip(game.names, game.scenario.clients, strict=True))
+        for i, (name, data, rows) in enumerate(begun.clients)
     )
-    scenario, out = game.scenario, folder / begun.name
+    scenario, out, cost = begun.scenario, folder / begun.name, values.cost
+    learnt = None if scenario is None or scenario.classes else (scenario.scale.centre, scenario.scale.spread)
     return Period(
         number=len(begun.closed) + 1,
         name=begun.name,
@@ -254,13 +266,14 @@ def entry_of(folder: Path, begun: Begun, result: Result, terms: Terms, before: B
         game_id=values.game_id,
         utility_of_none=values.utility_of_none,
         utility_of_all=values.utility_of_all,
-        trained=result.cost.trained,
-        known=result.cost.reused,
+        trained=0 if cost is None else cost.trained,
+        known=0 if cost is None else cost.reused,
         files={name: digest_of(out / name) for name in SEALED if (out / name).exists()},
-        preprocessing=_kept(folder, scenario),
-        target=None if scenario.classes else (scenario.scale.centre, scenario.scale.spread),
+        preprocessing=None if scenario is None else _kept(folder, scenario),
+        target=learnt,
         money=money,
         balances=before if money is None else money.settlement.after,
+        absent=begun.absent,
     )
 
 

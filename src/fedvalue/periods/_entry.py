@@ -61,7 +61,8 @@ class Period:
     """One closed period. `terms` are what values depend on besides the members; `files` are the digests of its files.
 
     `trained` and `known` count the trainings that were made for it and those that the store knew. `previous` is the seal
-    of the period before: nothing that was closed can be altered without altering everything after it.
+    of the period before: nothing that was closed can be altered without altering everything after it. `absent` clients have no
+    value, for the reason that is given; they have not left.
     """
 
     number: int
@@ -84,6 +85,7 @@ class Period:
     target: tuple[float, float] | None = None
     money: Money | None = None
     balances: Balances = field(default_factory=Balances)
+    absent: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def seal(self) -> str:

@@ -40,6 +40,8 @@ SEALED = (
     REPORT_FILE,
     DISCLOSURE_FILE,
     AGREEMENT_FILE,
+    STORE_FILE,  # in the folder of a period that a federation has valued
+    f"{STORE_FILE}.replies",
 )  # of a run, as far as it has them
 _CLOSED = "periods"
 _TAKEN = ("periods", STORE_FILE, "history.html", "history.json", "history.csv", PREPROCESSING_FILE)

@@ -68,9 +68,10 @@ def as_csv(closed: Sequence[Period]) -> str:
 def _rows(period: Period) -> Iterator[dict[str, Any]]:
     lines = {} if period.money is None else {line.name: line for line in period.money.settlement.lines}
     members = {member.name: member for member in period.members}
-    for name in dict.fromkeys((*members, *period.balances.accounts, *period.left)):
+    for name in dict.fromkeys((*members, *period.balances.accounts, *period.left, *period.absent)):
         account = period.balances.of(name)
-        cells: dict[str, Any] = {"period": period.name, "client": csv_text(name), "status": "left"}
+        cells: dict[str, Any] = {"period": period.name, "client": csv_text(name)}
+        cells["status"] = "absent" if name in period.absent else "left"
         if (member := members.get(name)) is not None:
             of_value = {
                 part: "" if (number := getattr(member, part)) is None else number

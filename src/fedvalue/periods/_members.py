@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from fedvalue.errors import InputError
 from fedvalue.periods._entry import Period
 from fedvalue.scenarios import Scenario
 
-__all__ = ["Attendance", "attend"]
+__all__ = ["Attendance", "Client", "attend", "clients_of"]
+
+
+class Client(NamedTuple):
+    """Who is to be a member: its name, the fingerprint of its rows, and how many there are."""
+
+    name: str
+    data: str
+    rows: int
+
+
+def clients_of(scenario: Scenario) -> tuple[Client, ...]:
+    """The clients of a scenario."""
+    pairs = zip(scenario.names, scenario.clients, strict=True)
+    return tuple(Client(name, data.fingerprint, len(data)) for name, data in pairs)
 
 
 class Attendance(NamedTuple):
@@ -24,29 +38,31 @@ class Attendance(NamedTuple):
     was: Mapping[str, str]
 
 
-def attend(scenario: Scenario, closed: Sequence[Period], renamed: Mapping[str, str]) -> Attendance:
-    """Compares the clients of a scenario with those of the closed periods. `renamed` gives the new name of each."""
+def attend(
+    clients: Sequence[Client],
+    closed: Sequence[Period],
+    renamed: Mapping[str, str],
+    absent: Collection[str] = (),
+) -> Attendance:
+    """Compares clients with those of the closed periods. `renamed` gives the new name of each; who is `absent` has not left."""
     before = {} if not closed else {member.name: member.data for member in closed[-1].members}
     ever = {member.name for period in closed for member in period.members}
-    was = _former(renamed, ever, scenario.names)
+    names = [client.name for client in clients]
+    was = _former(renamed, ever, names)
     status = {}
-    for name, data in zip(scenario.names, scenario.clients, strict=True):
+    for name, data, _ in clients:
         former = was.get(name, name)
         if former in before:
-            status[name] = "stayed" if before[former] == data.fingerprint else "changed"
+            status[name] = "stayed" if before[former] == data else "changed"
         else:
             status[name] = "returned" if former in ever else "joined"
-    here = {was.get(name, name) for name in scenario.names}
+    here = {was.get(name, name) for name in (*names, *absent)}
     rows_of = {data: name for name, data in before.items() if name not in here}
-    for name, data in zip(scenario.names, scenario.clients, strict=True):
-        if status[name] == "joined" and data.fingerprint in rows_of:
-            status[name] = f"joined with the rows of {rows_of[data.fingerprint]}"
+    for name, data, _ in clients:
+        if status[name] == "joined" and data in rows_of:
+            status[name] = f"joined with the rows of {rows_of[data]}"
     trained = set(before.values())
-    new = [
-        name
-        for name, data in zip(scenario.names, scenario.clients, strict=True)
-        if len(data) and data.fingerprint not in trained
-    ]
+    new = [name for name, data, rows in clients if rows and data not in trained]
     return Attendance(status, tuple(name for name in before if name not in here), tuple(new), was)
 
 

@@ -101,6 +101,7 @@ def _verdict(closed: Sequence[Period]) -> Sequence[str]:
         if member.status != "stayed"
     ]
     changes += [f"{name} left" for name in last.left]
+    changes += [f"{name} was absent" for name in last.absent]
     found += [f"Since the period before: {', '.join(changes)}."] if changes and len(closed) > 1 else []
     found.append(
         f"{plural(last.trained, 'training')} for it; {last.known} more were known from earlier periods or runs."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -23,6 +24,9 @@ from fedvalue.cli._targets import check_targets, write_result
 from fedvalue.cli.period.show import print_period
 from fedvalue.errors import InputError
 
+if TYPE_CHECKING:
+    from fedvalue.run import Job
+
 __all__ = ["close"]
 
 
@@ -41,6 +45,7 @@ def close(
     renamed: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="A client has another name than before; repeatable.")] = None,
     same: Annotated[list[str] | None, typer.Option(metavar="CLIENT", help="This client is the same as before, although its rows or its key are others: its account goes on; repeatable.")] = None,
     new_terms: Annotated[bool, typer.Option("--new-terms", help="Rules, model, test set, metric, method, budget, seeds or groups are others than before: what depends on them is trained again.")] = False,
+    federation: Annotated[Path | None, typer.Option(metavar="DIR", help="Instead of run options: the folder that a valuation in a Flower federation left.")] = None,
     anyway: AnywayOption = False,
     copies: CopiesOption = None,
     json: JsonTarget = None,
@@ -49,21 +54,18 @@ def close(
     """Close a period: value its members, share out the pot, carry balances over.
 
     What to run is said as to `fedvalue run`: in the table [run] of fedvalue.toml, or by its options after NAME. Coalitions
-    whose members are the same as before are not trained again.
+    whose members are the same as before are not trained again. A period that a federation has valued is closed with --federation.
     """
     from fedvalue.periods import Periods
 
     quiet = quiet or json == "-"
     check_targets(json)
-    runs = typer.Typer(add_completion=False, rich_markup_mode=None)
-    runs.command("run")(run_command.run)
-    asked = cast(typer.Context, typer.main.get_command(runs).make_context("run", list(ctx.args)))
-    if asked.params["dry_run"] or asked.params["json"]:
-        raise InputError("--dry-run and the JSON of a run are options of `fedvalue run` alone.")
+    if federation is not None and ctx.args:
+        raise InputError(
+            f"What a federation ran is in its folder. Leave {ctx.args[0]!r} out, or leave --federation out."
+        )
     with notes():
-        job = job_of(asked)
-        if not quiet and used_config(asked):
-            say(used_config(asked))
+        job = _job(list(ctx.args), quiet) if federation is None else federation
         period = Periods(folder).close(
             name,
             job,
@@ -92,6 +94,19 @@ def close(
         say(
             f"Closed: {folder / name}, {folder / 'history.html'}. Seal, for whoever wants to check later: {period.seal}"
         )
+
+
+def _job(arguments: list[str], quiet: bool) -> Job:
+    """What to run, by the options of `fedvalue run`."""
+    runs = typer.Typer(add_completion=False, rich_markup_mode=None)
+    runs.command("run")(run_command.run)
+    asked = cast(typer.Context, typer.main.get_command(runs).make_context("run", arguments))
+    if asked.params["dry_run"] or asked.params["json"]:
+        raise InputError("--dry-run and the JSON of a run are options of `fedvalue run` alone.")
+    job = job_of(asked)
+    if not quiet and used_config(asked):
+        say(used_config(asked))
+    return job
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

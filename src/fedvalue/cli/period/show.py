@@ -81,7 +81,13 @@ def _print_all(closed: tuple[Period, ...]) -> None:
         changes = [
             f"{m.name} {m.status}" for m in period.members if m.status != "stayed" and period.number > 1
         ]
-        said = "; ".join([*changes, *(f"{name} left" for name in period.left)])
+        said = "; ".join(
+            [
+                *changes,
+                *(f"{name} left" for name in period.left),
+                *(f"{name} absent" for name in period.absent),
+            ]
+        )
         counts = (str(len(period.members)), f"{period.trained:,}", f"{period.known:,}", paid)
         table.add_row(period.name, minute(period.closed), *counts, one_line(said))
     print_table(table)
