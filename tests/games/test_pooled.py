@@ -256,7 +256,7 @@ class TestRules:
     def test_classes_that_a_coalition_has_never_seen(self) -> None:
         x, y = rows(40, 3, classes=3)
         of = fv.PooledGame(
-            LogisticRegression(), [(x[y < 2], y[y < 2]), (x, y)], rows(60, 4, classes=3), "roc_auc_ovr"
+            LogisticRegression(), [(x[y < 2], y[y < 2]), (x, y)], rows(30, 4, classes=3), "roc_auc_ovr"
         )
         assert 0.5 < utility(of, 0b01) < utility(of, 0b11) <= 1
         assert utility(of, 0) == 0.5
@@ -302,9 +302,11 @@ def test_mistakes_are_one_clear_error(make: Any, message: str) -> None:
         make()
 
 
-def test_workers_give_the_same(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_workers_give_the_same() -> None:
     here, there = game(SGDClassifier()), game(SGDClassifier(), jobs=2)
     assert here.id == there.id
-    assert dict(here.evaluate([0, 3, 7])).keys() == dict(there.evaluate([0, 3, 7])).keys()
-    for mask in (0, 3, 7):
-        assert utility(here, mask) == utility(there, mask)
+    ours, theirs = dict(here.evaluate([0, 3, 7])), dict(there.evaluate([0, 3, 7]))
+    assert {mask: (o.metrics, o.rows) for mask, o in ours.items()} == {
+        mask: (o.metrics, o.rows) for mask, o in theirs.items()
+    }
