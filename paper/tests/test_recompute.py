@@ -70,21 +70,29 @@ def test_the_equal_split_is_not_better_than_itself() -> None:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("trained")
-    for name in ("example1", "theory"):
-        assert reproduce(name, "--out", out, "--seeds", "2", "-q").exit_code == 0
+    assert reproduce("example1", "--out", out, "--seeds", "2", "-q").exit_code == 0
     (out / "store.db").unlink()
     return out
 
 
+@pytest.fixture(scope="module")
+def theory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("theory")
+    assert reproduce("theory", "--out", out, "--seeds", "2", "-q").exit_code == 0
+    (out / "store.db").unlink()
+    return out
+
+
+@pytest.mark.slow
 def test_it_says_what_it_computed_and_trains_nothing(
-    trained: Path, tmp_path: Path, trainings: list[int]
+    theory: Path, tmp_path: Path, trainings: list[int]
 ) -> None:
-    found = reproduce("theory", "--seeds", "2", "--out", tmp_path, "--from-utilities", trained)
+    found = reproduce("theory", "--seeds", "2", "--out", tmp_path, "--from-utilities", theory)
     assert found.exit_code == 0, found.output
     assert trainings == []
     assert "rows were computed from utilities; they are equal to those of" in found.stdout
     for name in ("rows.csv", "table.csv", "table.md"):
-        assert (tmp_path / "theory-smoke" / name).read_text() == (trained / "theory-smoke" / name).read_text()
+        assert (tmp_path / "theory-smoke" / name).read_text() == (theory / "theory-smoke" / name).read_text()
     record = json.loads((tmp_path / "theory-smoke" / "manifest.json").read_text(encoding="utf-8"))
     assert record["recomputed"][0]["rows_computed"] > 0
     assert record["recomputed"][0]["rows_changed"] == {}
@@ -165,8 +173,8 @@ def test_changes_are_accepted_only_where_something_is_compared(tmp_path: Path) -
 
 
 def test_files_that_do_not_fit_are_refused(trained: Path, tmp_path: Path) -> None:
-    folder = trained / "theory-smoke"
-    ask = ("theory", "--out", tmp_path / "out", "-q", "--from-utilities")
+    folder = trained / "example1-smoke"
+    ask = ("example1", "--out", tmp_path / "out", "-q", "--from-utilities")
     assert "its seeds is [0, 1]" in reproduce(*ask, folder).stderr
     assert "its scale is 'smoke'" in reproduce(*ask, folder, "--scale", "small").stderr
     assert "There are no utilities" in reproduce(*ask, tmp_path).stderr

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -72,5 +74,11 @@ def limited_threads(threads: int) -> AbstractContextManager[Any]:
     """
     if not is_installed("threadpoolctl"):
         return nullcontext()
-    limits: AbstractContextManager[Any] = import_module("threadpoolctl").threadpool_limits(threads)
+    limits: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=threads)
     return limits
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:
+    """The numerical libraries that are loaded. They come with modules: once there are more, they are looked for anew."""
+    return import_module("threadpoolctl").ThreadpoolController()

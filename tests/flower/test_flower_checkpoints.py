@@ -216,7 +216,6 @@ class TestUnusable:
                 lambda content: flipped(content, len(content) - 1),
                 lambda content: content + b"more",
             ],
-            keep=2,
         ),
     )
     @pytest.mark.parametrize("which", first_fast(["wave", "trained"]))
@@ -232,7 +231,7 @@ class TestUnusable:
 
     @pytest.mark.parametrize(
         "more",
-        first_fast([{"rate": 0.02}, {"seed": 4}, {"rounds": 5}, {"model": "linear"}, {"epochs": 2}], keep=1),
+        first_fast([{"rate": 0.02}, {"seed": 4}, {"rounds": 5}, {"model": "linear"}, {"epochs": 2}]),
     )
     def test_other_rules(
         self, kept: Path, tmp_path: Path, more: dict[str, Any], caplog: pytest.LogCaptureFixture

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marks import first_fast
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
@@ -42,7 +43,9 @@ def valued(tmp_path: Path, grid: FakeGrid, **more: Any) -> Disclosure:
     return values.disclosure
 
 
-@pytest.mark.parametrize("more", [{}, {"method": "surrogate", "noise": True, "budget": 8, "own-seeds": True}])
+@pytest.mark.parametrize(
+    "more", first_fast([{}, {"method": "surrogate", "noise": True, "budget": 8, "own-seeds": True}])
+)
 def test_what_was_counted_is_what_the_rules_say(tmp_path: Path, more: dict[str, Any]) -> None:
     found = valued(tmp_path, FakeGrid(parties(digits(SIZES))), **more)
     options: dict[str, Any] = {"noise": False} if not more else {"budget": 8, "own_seeds": True}

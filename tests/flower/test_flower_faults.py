@@ -242,7 +242,7 @@ class TestFaults:
 
 class TestThoseWhoAnswer:
     # 3 coalitions with 4 seeds each, or 4 with 2 replicates, ∅ among them.
-    @pytest.mark.parametrize(("replicates", "trainings"), [(1, 12), (2, 8)])
+    @pytest.mark.parametrize(("replicates", "trainings"), first_fast([(1, 12), (2, 8)]))
     def test_values_of_the_rest_are_those_of_their_own_game(
         self, tmp_path: Path, replicates: int, trainings: int
     ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from marks import first_fast
 
 import fedvalue as fv
 
@@ -23,7 +24,7 @@ TABLE = np.array([lucky([tuple(i for i in range(4) if m >> i & 1) for m in range
 
 
 @pytest.mark.parametrize(("fn", "batch"), [(lucky, True), (lucky_one, False)])
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", first_fast([1, 2]))
 def test_a_function_is_called_with_every_seed(fn, batch: bool, jobs: int) -> None:  # type: ignore[no-untyped-def]
     game = fv.FunctionGame(4, fn, batch=batch, jobs=jobs)
     assert game.seeds is None

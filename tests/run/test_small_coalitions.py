@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
@@ -56,7 +57,7 @@ def asked_by(method: str, n: int, budget: int, **options: Any) -> list[Trial]:
 
 class TestNoSmallCoalitions:
     @pytest.mark.parametrize("method", ["surrogate", "surrogate-adaptive"])
-    @pytest.mark.parametrize("seeds", [1, None])
+    @pytest.mark.parametrize("seeds", first_fast([1, None]))
     @pytest.mark.parametrize(
         ("n", "least"),
         [
@@ -82,7 +83,7 @@ class TestNoSmallCoalitions:
     def test_with_one_it_is_the_plan_that_it_was(self) -> None:
         assert asked_by("surrogate", 10, 64) == asked_by("surrogate", 10, 64, min_coalition=1)
 
-    @pytest.mark.parametrize("least", [2, 3])
+    @pytest.mark.parametrize("least", first_fast([2, 3]))
     def test_values_keep_valid_intervals(self, least: int) -> None:
         held = []
         for seed in range(6):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
@@ -96,7 +97,7 @@ class TestByTheSurrogate:
         rows = expected + luck * rng.standard_normal((16, 1 << n)) * (inside.sum(1) > 0)
         return rows, expected
 
-    @pytest.mark.parametrize("seeds", [1, 8])
+    @pytest.mark.parametrize("seeds", first_fast([1, 8]))
     def test_its_intervals_hold_what_is_so(self, seeds: int, tmp_path: Path) -> None:
         held, width = [], []
         for run in range(3):

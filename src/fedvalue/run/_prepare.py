@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from platform import python_version
@@ -217,6 +218,7 @@ def _model_name(model: Any) -> str:
     return str(getattr(model, "__qualname__", type(model).__qualname__))
 
 
+@cache
 def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version  # takes a tenth of importing fedvalue
 
