@@ -372,7 +372,7 @@ class TestRules:
             ({"mu": 0.1}, "mu belongs to fedprox"),
             ({"momentum": 1.0, "optimizer": "sgd"}, "momentum in"),
             ({"momentum": 0.9}, "momentum belongs to sgd. Got momentum=0.9 with adam"),
-            ({"optimizer": "adamw"}, r"optimizer must be one of \('adam', 'sgd'\)"),
+            ({"optimizer": "adamm"}, "Unknown optimizer 'adamm'. Did you mean 'adam'"),
             ({"algorithm": "fedavgg"}, "algorithm must be one of"),
         ],
         ids=str,
