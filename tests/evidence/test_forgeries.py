@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,6 +205,22 @@ class TestRecord:
         assert not found.sound
         assert "client-0 agreed and has no value" in lines(found, "NOT CHECKED")
         assert recorded or "other clients as absent" in lines(found, "WRONG")
+
+
+def test_a_store_that_says_it_is_older_than_checksums_is_not_called_unaltered(
+    whole: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(whole / "run", tmp_path / "run")
+    with closing(sqlite3.connect(run / "store.db")) as db, db:
+        for table in ("chain", "claims", "per_row", "added_metrics"):
+            db.execute(f"DROP TABLE IF EXISTS {table}")
+        db.execute("ALTER TABLE outcomes DROP COLUMN checksum")
+        db.execute("PRAGMA user_version = 1")
+    change(run / "values.json", lambda data: data.update(chain=None))
+    found = fv.verify(run)
+    assert not found.sound
+    assert "without checksums" in lines(found, "NOT CHECKED: The store")
+    assert "none of them altered" not in str(found)
 
 
 class TestCopies:

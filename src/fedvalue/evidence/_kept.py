@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fedvalue._text import plural
 from fedvalue.evidence._run import LeftRun
-from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
+from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
 from fedvalue.store import Head, History, StoreUntil, UtilityStore, read_history
 from fedvalue.values import Values
 
@@ -22,9 +22,16 @@ def trainings(store: UtilityStore) -> Iterator[Check]:
     yield from (wrong(_STORE, problem) for problem in problems[:_LISTED])
     if len(problems) > _LISTED:
         yield wrong(_STORE, f"and {plural(len(problems) - _LISTED, 'problem')} more")
-    if not problems:
-        outcomes = sum(game.outcomes for game in store.games())
-        yield sound(_STORE, f"{plural(outcomes, 'training')}, none of them altered since it was stored")
+    if problems:
+        return
+    made = plural(sum(game.outcomes for game in store.games()), "training")
+    if store.has_checksums:
+        yield sound(_STORE, f"{made}, none of them altered since it was stored")
+    else:
+        yield undecided(
+            _STORE,
+            f"{made} without checksums, as the first release kept them: whether one was altered nobody can tell",
+        )
 
 
 def chain_of(store: UtilityStore, values: Values) -> Iterator[Check]:

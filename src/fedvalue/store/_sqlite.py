@@ -35,6 +35,7 @@ from fedvalue.store._schema import (
     create,
     is_chained,
     is_in_use,
+    is_signed,
     mark_in_use,
     schema_problems,
     version_of,
@@ -93,6 +94,11 @@ class UtilityStore:
                 self._db.close()
             else:
                 close_file(self._db, self.path, self._writes)
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether its rows have checksums; those of the first release have none until something is stored."""
+        return is_signed(self._db)
 
     def register(self, game_id: str, n: int, description: Mapping[str, Any] | None = None) -> None:
         """Makes a game known, with a description for people; a second time changes nothing.
