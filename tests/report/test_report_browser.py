@@ -220,7 +220,8 @@ def test_a_statement_is_one_page(browser: Browser, tmp_path: Path) -> None:
         "model": "mlp",
     }
     cover = Cover("A consortium", "A period", "A date", "An operator")
-    facts = gather(replace(values, agreement="f" * 64), known, record, Terms("123456789", "EUR"), cover=cover)
+    grouped = replace(values, agreement="f" * 64, groups={"A holding of clinics": values.names[1:4]})
+    facts = gather(grouped, known, record, Terms("123456789", "EUR"), cover=cover)
     for file in write_statements(facts, tmp_path)[1:3]:
         for width in (320, PHONE, DESK):
             browser.open(file, width)

@@ -252,5 +252,18 @@ class TestParties:
         paid = {client.name: client.paid for client in facts.clients}
         assert paid == {"Aachen": "200.00", "Bern": "266.67", "Como": "200.00", "Delft": "333.33"}
         assert "interchangeable with 1 other client: they share one part equally" in said(facts, "Aachen")
-        assert "not in proportion to the values" in said(facts, "Bern")
+        assert "amounts are not in proportion" in said(facts, "Bern")
         assert "share one part equally" not in said(facts, "Bern")
+
+    def test_the_report_says_who_is_paid_as_one(self) -> None:
+        facts = self.of()
+        page, text = as_html(facts), as_markdown(facts)
+        assert {c.name: c.paid_with for c in facts.clients} == {
+            "Aachen": "group Holding", "Bern": "group Holding", "Como": "", "Delft": "",
+        }  # fmt: skip
+        assert [(group.name, group.members, group.paid) for group in facts.groups] == [
+            ("Holding", ("Aachen", "Bern"), "250.00")
+        ]
+        assert "Groups, which are paid as one party" in page
+        assert "| Holding | Aachen, Bern | +0.2000 |" in text
+        assert "Each statement can be read alone and names no other client; a member" in page

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from fedvalue.payout import Payout
 from fedvalue.report._intervals import bands_of, without_error
+from fedvalue.report._parties import paid_with
 from fedvalue.report._trained import Absent
 from fedvalue.report._words import ranked
 from fedvalue.values import Values
@@ -34,6 +35,7 @@ class Client:
     note: str
     bands: tuple[tuple[str, float], ...] = ()
     rows: int | None = None
+    paid_with: str = ""
 
 
 def clients_of(values: Values, paid: Payout | Absent, rows: Sequence[int] | None) -> tuple[Client, ...]:
@@ -62,6 +64,7 @@ def clients_of(values: Values, paid: Payout | Absent, rows: Sequence[int] | None
                 note,
                 parts,
                 rows[i] if rows else None,
+                paid_with(values, name, paid),
             )
         )
     return tuple(replace(clients[i], rank=rank) for rank, i in enumerate(ranked(values), 1))

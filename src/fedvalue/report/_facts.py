@@ -18,6 +18,7 @@ from fedvalue.report._incidents import Incident
 from fedvalue.report._intervals import PARTS
 from fedvalue.report._method import Method
 from fedvalue.report._origin import Origin
+from fedvalue.report._parties import Group, groups_of, shared_line
 from fedvalue.report._sensitivity import Sensitivity
 from fedvalue.report._statement import Statement
 from fedvalue.report._trained import Absent, Convergence, Growth, Synergy
@@ -113,6 +114,16 @@ class Facts:
         tested = f" on {plural(self.values.test_rows, 'test row')}" if self.values.test_rows else ""
         said.append(("Measured by", f"{shortened(self.values.metric, NAME)}{tested}"))
         return tuple(said)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Groups that are paid as one party."""
+        return groups_of(self.values, self.payout)
+
+    @property
+    def shared(self) -> str:
+        """What it means that copies share one part, where some do."""
+        return shared_line(self.payout)
 
     @property
     def sum(self) -> float:

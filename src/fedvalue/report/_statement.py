@@ -63,9 +63,10 @@ def _statement(
     values: Values, client: Client, paid: Payout | Absent, compared: Without, audit: Audit | Absent, unit: str
 ) -> Statement:
     parts = (
-        [*_amount(client, paid, unit), *of_copies(client, paid)],
+        _amount(client, paid, unit),
+        of_copies(client.name, paid),
         [*_rows(client), *_value(values, client)],
-        of_group(values, client, paid),
+        of_group(values, client.name, paid),
         _without(values, compared),
         _remarks(client, audit),
     )

@@ -48,7 +48,7 @@ def statement_page(facts: Facts, one: Statement, kind: str = "html") -> str:
             "statement",
             facts,
             one=one,
-            group=group_of(facts.values, one.client),
+            group=group_of(facts.values, one.client.name),
             style=style_sheet(),
             data=script_text(_data(facts, one)),
         )
@@ -77,7 +77,7 @@ def _data(facts: Facts, one: Statement) -> dict[str, Any]:
         "payout": client.paid,
         "range_95": client.paid_range,
         "unit": facts.unit,
-        "group": group_of(facts.values, client),
+        "group": group_of(facts.values, client.name),
         "paragraphs": list(one.paragraphs),
         "cover": asdict(facts.cover),
         "terms": facts.terms.to_dict(),  # with them, somebody else can write the same page

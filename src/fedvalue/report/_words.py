@@ -13,6 +13,7 @@ from fedvalue.values import Values
 
 if TYPE_CHECKING:
     from fedvalue.report._clients import Client
+    from fedvalue.report._parties import Group
 
 __all__ = [
     "MOST_NAMED",
@@ -57,7 +58,7 @@ def called(name: str) -> str:
     return shortened(name, NAME) if one_line(name).strip() else "(no name)"
 
 
-def interval_text(client: Client, decimals: int) -> str:
+def interval_text(client: Client | Group, decimals: int) -> str:
     """From where to where, or a dash."""
     if client.low is None or client.high is None:
         return "–"
