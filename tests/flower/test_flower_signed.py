@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,12 @@ class TestSound:
         value_federation(grid, settings, task(signing))
         assert any(m.content[CONFIG].get("alone") for m in grid.sent if CONFIG in m.content)
         assert {check.state for check in said(tmp_path / "out")} == {"sound"}
+
+    def test_a_recorded_run_of_all_clients(self, tmp_path: Path) -> None:
+        signing = Signing(tmp_path, parties(digits(SIZES)))
+        value_federation(signing.grid(), signing.settings(tmp_path / "out", method="or"), task(signing))
+        (check,) = said(tmp_path / "out")
+        assert check.text.startswith("every local training in 1 training:")
 
     def test_without_keys_everything_is_as_before_and_the_verdict_says_so(self, tmp_path: Path) -> None:
         signing = Signing(tmp_path, parties(digits(SIZES)), without=range(3))
@@ -209,6 +216,19 @@ class TestFound:
     def test_lines_that_are_missing_at_the_end(self, left: tuple[Signing, Path], tmp_path: Path) -> None:
         (check,) = said(altered(left[1], tmp_path / "out", lambda lines: lines[:-1]))
         assert "is not the one that the values name" in check.text
+
+    def test_any_byte_of_the_book(self, left: tuple[Signing, Path], tmp_path: Path) -> None:
+        whole = (left[1] / "store.db.replies").read_bytes()
+        head = json.loads((left[1] / "values.json").read_text())["details"]["replies"]
+        rng, file = random.Random(7), tmp_path / "book"
+        changes = [(place, rng.choice(range(1, 256))) for place in rng.sample(range(len(whole)), 100)]
+        ends = [(place, ord("\n") ^ ord("\r")) for place, byte in enumerate(whole) if byte == ord("\n")]
+        for place, flipped in changes + ends:
+            other = whole[place] ^ flipped
+            file.write_bytes(whole[:place] + bytes([other]) + whole[place + 1 :])
+            lines = list(read_book(file))
+            as_named = (len(lines), lines[-1][0].link) == (head["lines"], head["link"])
+            assert not as_named or any(problem for _, problem in lines), place
 
     def test_a_book_that_is_gone(self, left: tuple[Signing, Path], tmp_path: Path) -> None:
         shutil.copytree(left[1], tmp_path / "out")

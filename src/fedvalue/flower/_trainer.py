@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 
 from fedvalue._text import listed
-from fedvalue.coalitions import Trial, members
+from fedvalue.coalitions import Trial, mask_of, members
 from fedvalue.errors import InputError, UnavailableError, UtilityError
 from fedvalue.flower._arrays import finite_rows, from_arrays, joined, to_arrays
 from fedvalue.flower._checkpoint import Checkpoint, Checkpoints
@@ -197,7 +197,8 @@ class FlowerTrainer:
         need_updates(learner)
         began = time.perf_counter()
         session = self._opened(scenario, learner, training)
-        session.under_way = ()
+        everyone = [(mask_of(i for i, data in enumerate(scenario.clients) if len(data)), 0)]
+        session.under_way, session.seeds = everyone, {}
         session.keeps_every_round = True  # what is looked at are the models of all clients after all rounds
         for _ in range(_ATTEMPTS):
             session.nodes.forget_losses()
@@ -209,6 +210,7 @@ class FlowerTrainer:
         session.keeps_every_round = False
         if not finite_rows(end).all():
             raise unavailable(session.nodes, scenario, [(1 << scenario.n) - 1])
+        session.note_measured(everyone, end)
         seconds = time.perf_counter() - began
         recorded = tuple(starts), tuple(local_models)
         return Trace(cast(AveragingSession, session), clients, *recorded, end, seconds)
