@@ -256,6 +256,50 @@ def test_what_cannot_be_stacked_is_trained_one_after_the_other_and_says_why(kind
         assert largest_difference({n: t[2] for n, t in one.items()}, plain) < 2e-5
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["batch norm of images", "random numbers of its own"])
+def test_convolutions_are_trained_side_by_side_on_a_cpu_unless_they_draw(kind: str) -> None:
+    make = STACKED.get(kind) or LOOPED[kind][0]
+    torch.set_num_threads(2)
+    try:
+        session = session_of(make, SGD)
+        two = final_models(session, digits(), SGD, MASKS)
+    finally:
+        torch.set_num_threads(1)
+    draws = kind in LOOPED
+    assert (session.together, session.in_parts, len(session.programs)) == (
+        False,
+        not draws,
+        1 if draws else 2,
+    )
+    one = final_models(session_of(make, SGD), digits(), SGD, MASKS)
+    assert largest_difference(two, one) < (1e-5 if draws else 1e-12)
+
+
+@pytest.mark.slow
+def test_numbers_that_are_drawn_late_are_those_of_the_seed_all_the_same() -> None:
+    class Late(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head, self.passes = nn.Conv2d(1, 2, 3), nn.Linear(72, 10), 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.passes += 1
+            noise = torch.rand(10) if self.passes > 20 else torch.zeros(10)
+            return self.head(self.layer(x).flatten(1)) + noise
+
+    torch.set_num_threads(2)
+    try:
+        session = session_of(Late, SGD)
+        assert session.in_parts
+        final_models(session, digits(), SGD, MASKS)
+        assert not session.in_parts
+        one, other = (final_models(session, digits(), SGD, MASKS) for _ in range(2))
+    finally:
+        torch.set_num_threads(1)
+    assert all(torch.equal(one[name], tensor) for name, tensor in other.items())
+
+
 def test_models_by_name_and_most_others_have_nothing_to_say() -> None:
     assert session_of(STACKED["layer norm"], SGD).note == ""
     assert TorchLearner("mlp-dropout").session(digits(), SGD, "cpu", None).note == ""

@@ -55,10 +55,10 @@ class Program:
     def copies(self, count: int) -> list[Program]:
         """So many, this one included; what is not trained is there once for all of them."""
         shared = [p for p in self.module.parameters() if not p.requires_grad] + list(self.constants.values())
-        others = (
+        modules = [
             copy.deepcopy(self.module, {id(tensor): tensor for tensor in shared}) for _ in range(count - 1)
-        )
-        return [self, *(Program(module, self.state, self.in_steps) for module in others)]
+        ]
+        return [self, *(Program(module, self.state, self.in_steps) for module in modules)]
 
 
 def side_by_side(

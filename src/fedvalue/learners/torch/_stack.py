@@ -32,10 +32,11 @@ from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._losses import Losses
 from fedvalue.learners.torch._models import PooledConv2d
 from fedvalue.learners.torch._parts import Program, side_by_side
+from fedvalue.learners.torch._random import seeded
 from fedvalue.learners.torch._rules import check_rules, sample_weights
 from fedvalue.learners.torch._stacking import same_but_for_training, why_not_stacked
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
-from fedvalue.learners.torch._updates import loss_drops, step
+from fedvalue.learners.torch._updates import average, loss_drops, step
 from fedvalue.outcome import Outcome
 from fedvalue.scenarios import Scenario, leaves, rows_joined
 from fedvalue.training import Training
@@ -104,8 +105,11 @@ class TorchSession:
         program = self._program(learner)
         if learner.together is not None and not self.apart:
             self.together = learner.together
-        # Modules of one's own that are trained one by one may draw random numbers, of which torch has one sequence.
-        self.in_parts = device == "cpu" and (self.together or isinstance(learner.model, str))
+        if not self.together and not isinstance(learner.model, str):
+            # Modules of one's own that are trained one by one may draw random numbers, of which torch has one sequence.
+            draws, last = self._draws(), self.convolves and device == "cpu"
+            self.steps = replace(self.steps, draws=draws, channels_last=last)
+        self.in_parts = device == "cpu" and not self.steps.draws
         self.programs = program.copies(torch.get_num_threads() if self.in_parts else 1)
         self.minibatches = lru_cache(maxsize=self._orders_to_keep())(self._minibatches)
         half = (
@@ -167,26 +171,7 @@ class TorchSession:
         return {name: tensor[index] for name, tensor in stack.items()}
 
     def average(self, stack: TorchStack, groups: Sequence[int], weights: Sequence[float]) -> TorchStack:
-        # One member of every group after the other, instead of a scattered sum: the order of additions,
-        # and with it every bit of the result, is the same on every device.
-        position: dict[int, list[int]] = {}
-        for row, group in enumerate(groups):
-            position.setdefault(group, []).append(row)
-        turns = [
-            [(group, rows[turn]) for group, rows in position.items() if turn < len(rows)]
-            for turn in range(max(map(len, position.values()), default=0))
-        ]
-        moves = [torch.tensor(turn, device=self.device).unbind(1) for turn in turns]
-        weight = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
-        averaged = {}
-        for name, tensor in stack.items():
-            whole = not tensor.is_floating_point()  # such as how many batches were seen
-            numbers, shares = (tensor.double(), weight.double()) if whole else (tensor, weight)
-            total = numbers.new_zeros(len(position), *tensor.shape[1:])
-            for into, rows in moves:
-                total[into] += numbers[rows] * shares[rows].view(-1, *[1] * (tensor.dim() - 1))
-            averaged[name] = total.round().to(tensor.dtype) if whole else total
-        return averaged
+        return average(stack, groups, weights)
 
     def local(self, stack: TorchStack, owners: Sequence[int], t: int) -> TorchStack:
         return self.reseeded(stack, owners, [None] * len(owners), t)
@@ -225,7 +210,7 @@ class TorchSession:
         count = len(next(iter(stack.values())))
         # What can be trained at once can be evaluated at once, or fewer models on more samples: not on a CPU, where
         # a product of another shape is another sum, and equal samples would no longer have equal outputs.
-        chunk = min(count, self.chunk)
+        chunk = min(self.chunk, count if self.together else -(-count // len(self.programs)))
         samples = min(self.chunk * self._widest_batch() // chunk, _TEST_CHUNK)
         if self.device == "cpu":
             samples = -(-min(self._widest_batch(), len(self.test_y)) // LINE) * LINE
@@ -250,7 +235,13 @@ class TorchSession:
             for program in self.programs:
                 program.module.train(training)
             if self.in_parts:
-                return side_by_side(work, parts, self.programs)
+                before = torch.get_rng_state()
+                found = side_by_side(work, parts, self.programs)
+                if self.together or torch.equal(before, torch.get_rng_state()):
+                    return found
+                # The module has drawn random numbers, but not when it was tried: again, one after the other.
+                torch.set_rng_state(before)
+                self.in_parts, self.steps = False, replace(self.steps, draws=True)
             with one_thread() if small else nullcontext():
                 return [work(self.programs[0], part) for part in parts]
 
@@ -354,6 +345,17 @@ class TorchSession:
             f"Models are trained one after the other, not as one program: {why}. Results are the same, but take longer."
         )
         return plain
+
+    @torch.no_grad()
+    def _draws(self) -> bool:
+        """Whether the module draws random numbers in training other than those of dropout, which are counted."""
+        samples, key = filled(taken(self.test_x, slice(0, 2)), 2), torch.zeros((), dtype=torch.int64)
+        model = {name: tensor[0] for name, tensor in self.initial().items()}
+        self.module.train()
+        with seeded(0):
+            before = torch.get_rng_state()
+            self.steps.output(model, samples, key.to(self.device))
+            return not torch.equal(before, torch.get_rng_state())
 
     def _row_cost(self, batch: int) -> tuple[int, int]:
         """What a model takes; two samples make a pass where one alone cannot."""

@@ -20,6 +20,7 @@ from fedvalue.learners.torch._linear import StackedLinear, column_major
 from fedvalue.learners.torch._losses import Losses
 from fedvalue.learners.torch._optimizers import MadeOptimizer, can_be_recorded, can_rest, clip, optimizer_of
 from fedvalue.learners.torch._random import seeded
+from fedvalue.scenarios import mapped
 from fedvalue.training import Training
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class LocalSteps:
     drops: bool = False
     state: tuple[str, ...] = ()  # buffers that change in training; no optimiser knows of them
     whole: bool = False  # batches hold a client's own samples and no others: all clients have equally many
+    draws: bool = False  # random numbers of torch's one sequence, which must be seeded
+    channels_last: bool = False  # how images lie in memory, where models are trained one after the other
     t: int = 1
     runner: StepRunner = field(default_factory=StepRunner)
 
@@ -182,12 +185,13 @@ class LocalSteps:
         return {name: torch.stack([model[name] for model in trained]) for name in stack}
 
     def _one(self, model: TorchStack, batches: Batches) -> TorchStack:
-        leaves = {name: t.clone().requires_grad_() for name, t in model.items() if name not in self.state}
+        leaves = {n: self._laid(t.clone()).requires_grad_() for n, t in model.items() if n not in self.state}
         state = {name: model[name] for name in self.state}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
         steps = zip(batches.index, batches.weight, batches.key, strict=True)
-        with seeded(batches.seed):  # what is drawn is drawn alike for every coalition
+        # What is drawn is drawn alike for every coalition.
+        with seeded(batches.seed) if self.draws else nullcontext():
             for index, weight, key in steps:
 
                 def gradients(index: Tensor = index, weight: Tensor = weight, key: Tensor = key) -> Tensor:
@@ -219,7 +223,9 @@ class LocalSteps:
             if not real.any():
                 continue
             outputs, changed = self.output(
-                {**leaves, **state}, taken(self.x, some[real]), key + part if part else key
+                {**leaves, **state},
+                mapped(self._laid, taken(self.x, some[real])),
+                key + part if part else key,
             )
             state.update(_detached(changed))
             loss = (self.losses(outputs, self.y[some[real]]) * counts[real]).sum()
@@ -228,6 +234,11 @@ class LocalSteps:
             torch.autograd.backward(loss)
             total = total + loss.detach()
         return total
+
+    def _laid(self, tensor: Tensor) -> Tensor:
+        if self.channels_last and tensor.dim() == 4:
+            return tensor.contiguous(memory_format=torch.channels_last)
+        return tensor
 
     def _parts(self, index: Tensor, weight: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
         """A step's samples and their weights, by the minibatches whose gradients add up to that of the step."""

@@ -9,9 +9,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["loss_drops", "step"]
+__all__ = ["average", "loss_drops", "step"]
 
 Stack = dict[str, Tensor]
+
+
+def average(stack: Stack, groups: Sequence[int], weights: Sequence[float]) -> Stack:
+    """One model for every group of rows; whole numbers, such as how many batches were seen, are rounded."""
+    # One member of every group after the other, instead of a scattered sum: the order of additions,
+    # and with it every bit of the result, is the same on every device.
+    position: dict[int, list[int]] = {}
+    for row, group in enumerate(groups):
+        position.setdefault(group, []).append(row)
+    turns = [
+        [(group, rows[turn]) for group, rows in position.items() if turn < len(rows)]
+        for turn in range(max(map(len, position.values()), default=0))
+    ]
+    device = next(iter(stack.values())).device
+    moves = [torch.tensor(turn, device=device).unbind(1) for turn in turns]
+    weight = torch.as_tensor(weights, dtype=torch.float32, device=device)
+    averaged = {}
+    for name, tensor in stack.items():
+        whole = not tensor.is_floating_point()
+        numbers, shares = (tensor.double(), weight.double()) if whole else (tensor, weight)
+        total = numbers.new_zeros(len(position), *tensor.shape[1:])
+        for into, rows in moves:
+            total[into] += numbers[rows] * shares[rows].view(-1, *[1] * (tensor.dim() - 1))
+        averaged[name] = total.round().to(tensor.dtype) if whole else total
+    return averaged
 
 
 def step(models: Stack, before: Stack, after: Stack, weights: NDArray[np.float64]) -> Stack:
