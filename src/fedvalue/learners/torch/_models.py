@@ -12,7 +12,7 @@ from torch import nn
 from fedvalue.errors import InputError
 from fedvalue.scenarios import Scenario
 
-__all__ = ["MODELS", "ModelFactory", "PooledConv2d"]
+__all__ = ["MODELS", "ModelFactory", "PooledConv2d", "channels_last"]
 
 ModelFactory = Callable[[Scenario], nn.Module]
 
@@ -61,7 +61,7 @@ class PooledConv2d(nn.Module):
         unused_rows, unused_columns = x.shape[-2] - height, x.shape[-1] - width
         x = nn.functional.pad(x, (before, after - unused_columns, before, after - unused_rows))
         if x.device.type == "cpu":
-            responses = nn.functional.conv2d(_channels_last(x), _channels_last(self.weight), self.bias)
+            responses = nn.functional.conv2d(channels_last(x), channels_last(self.weight), self.bias)
             return nn.functional.max_pool2d(responses, p)
         samples, h, w = x.shape[0], height // p, width // p
         patches = x.unfold(-2, k, 1).unfold(-2, k, 1).reshape(samples, -1, h, p, w, p, k, k)
@@ -81,7 +81,7 @@ class PooledConv2d(nn.Module):
         return responses.reshape(len(responses), places, -1).max(dim=-2).values
 
 
-def _channels_last(images: torch.Tensor) -> torch.Tensor:
+def channels_last(images: torch.Tensor) -> torch.Tensor:
     """The same images in memory as (samples, height, width, channels)."""
     samples, channels, height, width = images.shape
     if channels == 1:  # nothing moves, but the strides must say so: torch chooses its kernels by them

@@ -107,8 +107,8 @@ class TorchSession:
             self.together = learner.together
         if not self.together and not isinstance(learner.model, str):
             # Modules of one's own that are trained one by one may draw random numbers, of which torch has one sequence.
-            draws, last = self._draws(), self.convolves and device == "cpu"
-            self.steps = replace(self.steps, draws=draws, channels_last=last)
+            program.channels_last = self.convolves and device == "cpu"
+            self.steps = replace(self.steps, draws=self._draws())
         self.in_parts = device == "cpu" and not self.steps.draws
         self.programs = program.copies(torch.get_num_threads() if self.in_parts else 1)
         self.minibatches = lru_cache(maxsize=self._orders_to_keep())(self._minibatches)

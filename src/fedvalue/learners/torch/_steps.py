@@ -20,7 +20,6 @@ from fedvalue.learners.torch._linear import StackedLinear, column_major
 from fedvalue.learners.torch._losses import Losses
 from fedvalue.learners.torch._optimizers import MadeOptimizer, can_be_recorded, can_rest, clip, optimizer_of
 from fedvalue.learners.torch._random import seeded
-from fedvalue.scenarios import mapped
 from fedvalue.training import Training
 
 if TYPE_CHECKING:
@@ -102,7 +101,6 @@ class LocalSteps:
     state: tuple[str, ...] = ()  # buffers that change in training; no optimiser knows of them
     whole: bool = False  # batches hold a client's own samples and no others: all clients have equally many
     draws: bool = False  # random numbers of torch's one sequence, which must be seeded
-    channels_last: bool = False  # how images lie in memory, where models are trained one after the other
     t: int = 1
     runner: StepRunner = field(default_factory=StepRunner)
 
@@ -185,7 +183,7 @@ class LocalSteps:
         return {name: torch.stack([model[name] for model in trained]) for name in stack}
 
     def _one(self, model: TorchStack, batches: Batches) -> TorchStack:
-        leaves = {n: self._laid(t.clone()).requires_grad_() for n, t in model.items() if n not in self.state}
+        leaves = {n: t.clone().requires_grad_() for n, t in model.items() if n not in self.state}
         state = {name: model[name] for name in self.state}
         anchor = self._anchor(leaves)
         optimizer = self._optimizer(leaves)
@@ -224,7 +222,7 @@ class LocalSteps:
                 continue
             outputs, changed = self.output(
                 {**leaves, **state},
-                mapped(self._laid, taken(self.x, some[real])),
+                taken(self.x, some[real]),
                 key + part if part else key,
             )
             state.update(_detached(changed))
@@ -234,11 +232,6 @@ class LocalSteps:
             torch.autograd.backward(loss)
             total = total + loss.detach()
         return total
-
-    def _laid(self, tensor: Tensor) -> Tensor:
-        if self.channels_last and tensor.dim() == 4:
-            return tensor.contiguous(memory_format=torch.channels_last)
-        return tensor
 
     def _parts(self, index: Tensor, weight: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
         """A step's samples and their weights, by the minibatches whose gradients add up to that of the step."""
