@@ -108,7 +108,7 @@ class TorchSession:
         if not self.together and not isinstance(learner.model, str):
             # Modules of one's own that are trained one by one may draw random numbers, of which torch has one sequence.
             program.channels_last = self.convolves and device == "cpu"
-            self.steps = replace(self.steps, draws=self._draws())
+            self.steps = replace(self.steps, draws=device != "cpu" or self._draws())
         self.in_parts = device == "cpu" and not self.steps.draws
         self.programs = program.copies(torch.get_num_threads() if self.in_parts else 1)
         self.minibatches = lru_cache(maxsize=self._orders_to_keep())(self._minibatches)
