@@ -32,6 +32,7 @@ from fedvalue._files import sealed, write_json
 from fedvalue.agreement import make_key, read_agreement, read_public_line
 from fedvalue.cli import app
 from fedvalue.evidence import sign
+from fedvalue.run import add_disclosure, keep_earlier, read_disclosures, read_values
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +192,18 @@ class TestSignedFolder:
         assert "signed by Clearing" in str(found)
         assert not (case / "run" / "evidence.json").exists()
         assert not (case / "run" / "payout.json").exists()  # it belongs to what was signed
+
+    def test_what_a_failed_run_sent_does_not_break_signatures(self, case: Path) -> None:
+        """A federation notes what left the clients also where it failed; why one failed is put elsewhere."""
+        run = case / "run"
+        keep_earlier(run, ["error.json"])
+        assert fv.verify(run, case / "agreement.json").sound
+        values = read_values(run)
+        assert values.disclosure is not None
+        add_disclosure(run, values.disclosure, values.game_id)
+        (earlier,) = (run / "earlier").iterdir()
+        assert fv.verify(earlier, case / "agreement.json").sound
+        assert len(read_disclosures(run / "disclosure.json")) == 2
 
     @pytest.mark.parametrize("command", [("report", "{}"), ("payout", "{}", "--json", "{}/payout.json")])
     def test_a_signed_file_is_not_written_again(self, whole: Path, command: tuple[str, ...]) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from fedvalue._checks import as_path, checked_call, expect, whole
 from fedvalue._imports import nothing_imported
+from fedvalue._text import one_line
+from fedvalue._version import __version__
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.evidence._consistency import consistency
 from fedvalue.evidence._kept import chain_of, histories, ranges, trainings
@@ -177,12 +179,18 @@ def _retrained(
     yield from found
 
 
+def _release(left: LeftRun) -> str:
+    made = ((left.record or {}).get("versions") or {}).get("fedvalue")
+    return f"run by fedvalue {one_line(str(made))[:40]}" if made else "the record names none"
+
+
 def _about(left: LeftRun) -> dict[str, str]:
     values = left.values
     about = {"Run": left.folder.resolve().name}
     if values is not None:
         about |= {"Game": values.game_id, "Method": values.method, "Clients": ", ".join(values.names)}
         about |= {"Agreement": values.agreement} if values.agreement else {}
+        about["Release"] = f"{_release(left)}; checked by {__version__}"
         if values.chain is not None:
             about["Chain of the store"] = f"{values.chain.rows} rows, the last {values.chain.link}"
     return about

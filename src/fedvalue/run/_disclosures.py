@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedvalue._files import is_sealed, json_from, sealed, write_json
 from fedvalue.errors import InputError
-from fedvalue.run._folder import DISCLOSURE_FILE
+from fedvalue.run._folder import DISCLOSURE_FILE, keep_earlier, signed_files
 from fedvalue.values import Disclosure
 
 __all__ = ["DISCLOSURE_FILE", "add_disclosure", "read_disclosures"]
@@ -15,10 +15,12 @@ _FORMAT = "fedvalue.disclosure/1"
 
 
 def add_disclosure(folder: Path, disclosure: Disclosure | None, game_id: str) -> None:
-    """Adds what left the clients in a run, if anything did or would have."""
+    """Adds what left the clients in a run, if anything did or would have. Where it was signed, what was signed makes way."""
     if disclosure is None or not any(one.models or one.metrics for one in disclosure.clients):
         return
     file = folder / DISCLOSURE_FILE
+    if DISCLOSURE_FILE in signed_files(folder):
+        keep_earlier(folder)
     runs = read_disclosures(file) if file.exists() else []
     runs = [*runs, {"game_id": game_id, **disclosure.to_dict()}]
     write_json(file, sealed({"format": _FORMAT, "runs": runs}))

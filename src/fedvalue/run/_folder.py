@@ -102,7 +102,8 @@ def keep_earlier(
     What was signed goes with its signatures, byte by byte. None where there are no results: the first of the files is not
     there.
     """
-    there = [out / name for name in dict.fromkeys([*names, *signed_files(out)]) if (out / name).is_file()]
+    signed = signed_files(out) if EVIDENCE_FILE in names else []
+    there = [out / name for name in dict.fromkeys([*names, *signed]) if (out / name).is_file()]
     if not (out / names[0]).exists():
         return None
     try:
