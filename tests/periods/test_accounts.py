@@ -68,6 +68,8 @@ def test_changed_rows_are_doubted_where_the_account_holds_something(tmp_path: Pa
         periods.close("Q2", job(of(0, 3, 2, names=NAMES)), **POT)
     changed = periods.close("Q2", job(of(0, 1, 3, names=NAMES)), **POT)  # nothing is held for Como
     assert [member.status for member in changed.members] == ["stayed", "stayed", "changed"]
+    again = periods.close("Q3", job(of(0, 1, 3, names=NAMES)), **POT, same=["Bern"])
+    assert again.members[1].status == "stayed"  # there was nothing to vouch for
 
 
 def test_names_that_nobody_had_cannot_be_the_same(left: Periods) -> None:

@@ -20,7 +20,7 @@ def said_the_same(attendance: Attendance, same: Collection[str]) -> Attendance:
             f"same names {unknown[0]!r}, which is no client of this period that was in an earlier one under this name."
         )
     status = {
-        name: f"{what}, said to be the same" if name in same else what
+        name: f"{what}, said to be the same" if name in same and what != "stayed" else what
         for name, what in attendance.status.items()
     }
     return attendance._replace(status=status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
@@ -119,6 +120,9 @@ def keep_earlier(
                 shutil.copy2(file, to)
             else:
                 file.rename(to)
+        for emptied in {file.parent for file in there} - {out}:
+            with suppress(OSError):  # something that nobody signed may be left there
+                emptied.rmdir()
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
     return folder
