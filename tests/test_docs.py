@@ -45,6 +45,7 @@ TRAINING = {
     "README.md",
     "docs/getting-started.md",
     "docs/extending.md",
+    "docs/training.md",
     "docs/cli.md",
 }  # pages that train for more than a second or two
 RUN = {"python", "pycon", "console", "sh", "toml", "json"}

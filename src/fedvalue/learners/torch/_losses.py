@@ -155,7 +155,7 @@ def _log_likelihood(outputs: Tensor, y: Tensor) -> Tensor:
 def _focal(outputs: Tensor, y: Tensor) -> Tensor:
     """Cross-entropy, times (1 − p)² of the probability p of the right class (Lin et al. 2017)."""
     of_label = _log_likelihood(outputs, y)
-    return -((1 - of_label.exp()) ** 2) * of_label
+    return -(of_label.expm1() ** 2) * of_label
 
 
 def _binary(outputs: Tensor, y: Tensor) -> Tensor:
