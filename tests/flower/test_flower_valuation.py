@@ -68,10 +68,10 @@ class TestEvaluationAtTheNodes:
             "optimizer": "rmsprop", "optimizer_options": "alpha=0.9", "schedule": "cosine", "clip": 0.5,
             "class_weights": "balanced",
         }  # fmt: skip
-        said = {name.replace("_", "-"): rule for name, rule in further.items()}
+        said = {name.replace("_", "-"): rule for name, rule in further.items()} | {"loss": "focal"}
         task = Task("classification", 10, scenario.test)
         values = value_federation(FakeGrid(parties(scenario)), self.settings(tmp_path, **said), task)
-        game = FederatedGame(scenario, "mlp", replace(QUICK, **further))
+        game = FederatedGame(scenario, "mlp", replace(QUICK, **further), loss="focal")
         assert values.mean == pytest.approx(fv.value(game, "exact").mean, abs=1e-6)
 
     def test_who_benefits_is_what_it_is_in_one_process(self, tmp_path: Path) -> None:

@@ -280,7 +280,11 @@ def test_on_cuda_as_on_a_cpu(case: str) -> None:
     further = {"clip": {"clip": 0.5}, "accumulate": {"accumulate": 2}, "balanced": {"class_weights": "balanced"},
                "bf16": {"precision": "bf16"}}  # fmt: skip
     given = CASES[case][0] if case in CASES else {"optimizer": "sgd", **further[case]}
-    if given.get("optimizer") in ("rmsprop", "nadam", "radam"):  # else they enlarge rounding of gradients near zero
+    if given.get("optimizer") in (
+        "rmsprop",
+        "nadam",
+        "radam",
+    ):  # else they enlarge rounding of gradients near zero
         given = {**given, "optimizer_options": "eps=0.001"}
     training = rules(**given)
     here = trained("mlp", SCENARIO, training, None)[1]

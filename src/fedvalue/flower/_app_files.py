@@ -45,6 +45,7 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "class-weights": ("", "what classes count: balanced, or numbers such as 0=1,1=5"),
     "precision": ("float32", "float32 or bf16"),
     "seed": (0, "everything random follows from it"),
+    "loss": ("", "cross-entropy, focal, bce, mse, mae or huber; empty: as suits the task"),
     "metric": ("", "accuracy, loss, auc, …; empty: accuracy, or r2 for a regression"),
     "empty": (
         "initial",

@@ -48,6 +48,7 @@ from fedvalue.flower._wire import (
 )
 from fedvalue.flower._witness import SIGNATURE, block_digest, model_digests, reply_of
 from fedvalue.learners import make_learner
+from fedvalue.learners.losses import losing
 from fedvalue.learners.metrics import METRICS as METRICS_OF
 from fedvalue.outcome import Outcome
 from fedvalue.replies import Reply, digest_of_metrics
@@ -133,6 +134,7 @@ def answer(
     with _no_collecting():  # not before: torch takes a second to import, and a query does without
         learner = make_learner(model)
     scenario = _scenario(party, config, kind)
+    learner = losing(learner, str(config.get("loss") or "") or None, scenario)
     training = Training(**json.loads(str(config["training"])))
     _check(scenario, learner, config)
     session = learner.session(scenario, training, device, None)

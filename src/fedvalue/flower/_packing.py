@@ -26,6 +26,7 @@ from fedvalue.flower._wire import (
     shapes_of,
     to_record,
 )
+from fedvalue.learners.losses import Losing
 from fedvalue.replies import Sitting
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
@@ -63,6 +64,12 @@ class Packing(Protocol):
 def learner_digest(learner: Learner) -> str:
     """By which a node recognises that it was asked for the model that it has."""
     return fingerprint(dict(learner.identity()))[0][:16]
+
+
+def named_loss(learner: Learner) -> str:
+    """The loss by its name, which nodes are told; one of the user's own they must have."""
+    loss = learner.loss if isinstance(learner, Losing) else None
+    return loss if isinstance(loss, str) else ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ class Stacks:
                 "alone": alone,
                 "data": scenario.clients[client].fingerprint,
                 "learner": learner_digest(self.learner),
+                "loss": named_loss(self.learner),
                 "training": json.dumps(self.training.plain()),
                 "task": scenario.task,
                 "classes": scenario.classes,

@@ -206,6 +206,7 @@ def _assembled(
         scenario,
         model or settings.model,
         settings.training,
+        loss=settings.loss or None,
         metric=settings.metric,
         trainer=trainer,
         replicates=settings.replicates,

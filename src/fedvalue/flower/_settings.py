@@ -43,6 +43,7 @@ class Settings:
     own_seeds: bool = False
     min_coalition: int = 1
     noise: bool = True
+    loss: str = ""
     metric: str | None = None
     empty: str | float = "initial"
     evaluate: str = "server"
