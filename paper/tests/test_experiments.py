@@ -185,7 +185,7 @@ OLDER = {
             "variance",
         )
     ),
-    *(f"{name}-small" for name in ("adult", "femnist", "scalability", "synthetic", "theory")),
+    *(f"{name}-small" for name in ("femnist", "scalability", "synthetic")),
 }
 
 
