@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Baseline", "Empty", "margin_by_luck"]
+__all__ = ["OVER_SEEDS", "Baseline", "Empty", "margin_by_luck"]
 
 NOTHING_LEARNED = "The model learns nothing from these data: values mean nothing."
+OVER_SEEDS = "seeds"  # the rule of functions that take a seed: v(∅) is their mean over some
 _NAMED = 4
 _Z = 1.6448536269514722  # one-sided: a model that knows nothing gets further in 5 % of test sets
 

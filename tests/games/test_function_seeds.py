@@ -10,6 +10,7 @@ import pytest
 from marks import first_fast
 
 import fedvalue as fv
+from fedvalue.store import read_history
 
 
 def lucky(coalitions: Sequence[tuple[int, ...]], seed: int) -> list[float]:
@@ -59,3 +60,24 @@ def test_without_such_a_parameter_there_is_one_seed() -> None:
         fv.FunctionGame(2, lambda seed: [0.0 for _ in seed]).seeds == 1
     )  # which is what takes the coalitions
     assert fv.FunctionGame(2, max).seeds == 1
+
+
+def test_no_clients_are_worth_the_same_by_every_method(tmp_path: Path) -> None:
+    """The mean over seeds, which costs no trainings, also where values are of one seed; and a store holds one meaning."""
+    game, store = fv.FunctionGame(4, lucky, key="lucky"), tmp_path / "s.db"
+    mean = float(np.mean([lucky([()], seed)[0] for seed in range(16)]))
+    for method, options in [
+        ("ipss", {"budget": 8}),
+        ("exact", {}),
+        ("surrogate", {"budget": 12}),
+        ("surrogate", {"budget": 12, "seeds": 1}),
+        ("loo", {}),
+    ]:
+        values = fv.value(game, method, store=store, **options)
+        assert values.utility_of_none == pytest.approx(mean, abs=1e-12)
+        assert values.empty_label == "no clients (mean of 16 seeds)"
+        if method in ("exact", "surrogate"):
+            assert values.utility_of_all is not None
+            assert values.mean.sum() == pytest.approx(values.utility_of_all - mean)
+        with fv.UtilityStore(store) as opened:
+            assert np.mean(read_history(opened, values).utilities[0]) == pytest.approx(mean)

@@ -5,6 +5,7 @@ Every pattern of change either makes another game or is said as a doubt; a store
 
 from __future__ import annotations
 
+import decimal
 import importlib
 import json
 import re
@@ -874,3 +875,41 @@ def test_files_that_an_object_reads_through_itself_are_doubts(tmp_path: Path) ->
         return rows.read() * len(coalition)
 
     assert fingerprint(accuracy)[1]
+
+
+class TestTheProgram:
+    """Settings of the whole program that change what code gives."""
+
+    def test_a_locale_of_its_own_is_another_game(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def accuracy(coalition: tuple[int, ...]) -> str:
+            return f"{len(coalition):n}"
+
+        before = fingerprint(accuracy)
+        monkeypatch.setattr("locale.setlocale", lambda category: "de_DE.UTF-8")
+        assert fingerprint(accuracy)[0] != before[0]
+
+    @pytest.mark.parametrize("start", ["fork", "spawn"])
+    def test_settings_that_do_not_reach_the_processes_of_a_game_are_doubts(self, start: str) -> None:
+        def accuracy(coalition: tuple[int, ...]) -> float:
+            return float(decimal.Decimal(len(coalition)) / 3)
+
+        made = [fv.FunctionGame(3, accuracy, batch=False, jobs=2, start=start).doubts]
+        with decimal.localcontext(prec=3):
+            made.append(fv.FunctionGame(3, accuracy, batch=False, jobs=2, start=start).doubts)
+        said = ("the context of decimal (prec=3), which fresh processes do not have: set it in the function",)
+        assert made == [(), () if start == "fork" else said]
+
+    def test_code_that_sets_them_for_the_program_is_doubted_where_they_were_set_before(self) -> None:
+        def accuracy(coalition: tuple[int, ...]) -> float:
+            decimal.getcontext().prec = 3
+            return float(decimal.Decimal(len(coalition)) / 3)
+
+        with decimal.localcontext():
+            game = fv.FunctionGame(3, accuracy, batch=False)
+            game([1, 2])
+            assert not game.changed
+            assert (
+                "decimal (prec=3), which was set before"
+                in fv.FunctionGame(3, accuracy, batch=False).doubts[0]
+            )
+        assert game.doubts == ()

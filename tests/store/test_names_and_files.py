@@ -66,6 +66,34 @@ class TestNames:
             with pytest.raises(fv.StoreError, match="The store knows the game"):
                 fv.value(game(second), "exact", store=store)
 
+    def test_the_usual_names_are_names_like_others_where_they_are_given(
+        self, store: Path, tmp_path: Path
+    ) -> None:
+        usual, other = ["client-0", "client-1", "client-2"], tmp_path / "other.db"
+        with pytest.raises(fv.StoreError, match=r"a, b, c; now they are client-0, client-1, client-2\."):
+            fv.value(game(usual), "exact", store=store)
+        fv.value(game(), "exact", store=other)
+        fv.value(game(usual), "exact", store=other)  # the store learns that these are their names
+        fv.value(game(), "exact", store=other)
+        with pytest.raises(fv.StoreError, match="now they are a, b, c"):
+            fv.value(game(["a", "b", "c"]), "exact", store=other)
+        table = fv.TableGame([0.0, 1, 2, 3], names=["a", "b"])
+        fv.value(table, "exact", store=other)
+        with pytest.raises(fv.StoreError, match="now they are client-0, client-1"):
+            fv.value(fv.TableGame([0.0, 1, 2, 3], names=["client-0", "client-1"]), "exact", store=other)
+
+    def test_stores_with_other_names_of_a_game_are_not_merged(self, store: Path, tmp_path: Path) -> None:
+        other, unnamed = tmp_path / "other.db", tmp_path / "unnamed.db"
+        fv.value(game(["c", "b", "a"]), "exact", store=other)
+        fv.value(game(), "exact", store=unnamed)
+        with fv.UtilityStore(store) as opened:
+            with pytest.raises(fv.StoreError, match=r"a, b, c; now they are c, b, a\..*same order"):
+                opened.merge(other)
+            assert opened.merge(unnamed).present == 8
+        with fv.UtilityStore(unnamed) as opened:
+            opened.merge(store)
+            assert opened.games()[0].description["names"] == ["a", "b", "c"]
+
     @pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "b"], "abc"])
     def test_renaming_needs_a_name_for_each(self, names: Any, store: Path) -> None:
         with fv.UtilityStore(store) as opened, pytest.raises(fv.InputError, match="3 different names"):

@@ -7,15 +7,19 @@ harmless changes are the opposite: nothing that is computed changes, and the sto
 
 from __future__ import annotations
 
+import decimal
 import importlib
 import os
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import fedvalue as fv
 
@@ -53,7 +57,8 @@ def in_folder(folder: Path, files: dict[str, str]) -> Iterator[None]:
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     try:
-        yield
+        with _usual_settings():
+            yield
     finally:
         sys.path.remove(str(folder))
         os.chdir(before)
@@ -61,6 +66,20 @@ def in_folder(folder: Path, files: dict[str, str]) -> Iterator[None]:
         os.environ.update(environment)
         for name in [n for n in set(sys.modules) - modules if n.split(".")[0] in own]:
             del sys.modules[name]
+
+
+@contextmanager
+def _usual_settings() -> Iterator[None]:
+    """What projects set for the whole program is as it was afterwards."""
+    import mpmath
+    import torch
+
+    kind = torch.get_default_dtype()
+    with decimal.localcontext(), np.errstate(), warnings.catch_warnings(), mpmath.workprec(53):
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(kind)
 
 
 def game_of() -> Any:
@@ -318,7 +337,24 @@ _MODELS = [
     Pattern("the rules of training", _model(*_NET), "rate=0.5", "rate=0.4"),
 ]  # fmt: skip
 
-PATTERNS: list[Pattern] = [*_CODE, *_DATA, *_READS, *_RANDOM, *_MODELS]
+_PROGRAM = [
+    Pattern("the precision of decimal", _utility("len(c) * float(Decimal(1) / 3)", "import decimal", "from decimal import Decimal", "decimal.getcontext().prec = 28"), "prec = 28", "prec = 3"),
+    Pattern("the precision of decimal for data alone", _utility("float(sum(PRICES[i] for i in c))", "import decimal", "decimal.getcontext().prec = 28", "PRICES = [decimal.Decimal('1.2345')] * 3"), "prec = 28", "prec = 3"),
+    Pattern("the precision of mpmath", _utility("len(c) * float(mpmath.mpf(1) / 3)", "import mpmath", "mpmath.mp.prec = 53"), "prec = 53", "prec = 9"),
+    Pattern("the precision of mpmath, imported inside", _body("from mpmath import mpf", "return [len(c) * float(mpf(1) / 3) for c in cs]", before="import mpmath\nmpmath.mp.prec = 53"), "prec = 53", "prec = 9"),
+    Pattern("errors of numpy that are caught", _body("try:", "    k = float(ONE / 0)", "except FloatingPointError:", "    k = 1.0", "return [len(c) * min(k, 2.0) for c in cs]", before="import numpy as np\nONE = np.float64(1)\nnp.seterr(divide='ignore')"), "='ignore'", "='raise'"),
+    Pattern("warnings that are caught as errors", _body("import warnings", "try:", "    warnings.warn('odd')", "    k = 2.0", "except UserWarning:", "    k = 1.0", "return [len(c) * k for c in cs]", before="import warnings\nwarnings.simplefilter('ignore')"), "'ignore'", "'error'"),
+    Pattern("warnings that are recorded", _body("with warnings.catch_warnings(record=True) as told:", "    warnings.warn('odd')", "return [len(c) * (2.0 + len(told)) for c in cs]", before="import warnings\nwarnings.simplefilter('ignore')"), "'ignore'", "'always'"),
+    Pattern("the kind of numbers of torch", _utility("len(c) * float(torch.tensor(0.1))", "import torch", "torch.set_default_dtype(torch.float32)"), "(torch.float32)", "(torch.float64)"),
+    Pattern("the subclasses of a class", _utility("len(c) * sum(kind.k for kind in Base.__subclasses__())", "class Base: pass", "class Kind(Base): k = 2"), "k = 2", "k = 3"),
+    Pattern("the subclasses of a class of a module that is imported inside", _body("from kinds import Base", "return [len(c) * sum(kind.k for kind in Base.__subclasses__()) for c in cs]", before="import kinds\nclass Kind(kinds.Base): k = 2") | {"kinds.py": "class Base: pass\n"}, "k = 2", "k = 3"),
+    Pattern("the layout of an array in memory", _utility("len(c) * W.ravel('K')[1]", "import numpy as np", "W = np.array([[1.0, 2.0], [3.0, 4.0]], order='C')"), "='C'", "='F'"),
+    Pattern("the strides of an array", _utility("len(c) * W.strides[0]", "import numpy as np", "W = np.zeros((2, 3))[:, :2]"), "(2, 3)", "(2, 4)"),
+    Pattern("the layout of a tensor", _utility("len(c) * first(W)", "import torch, helpers", "from helpers import first", "W = torch.zeros(2, 4)[:, :2]") | {"helpers.py": "def first(w): return w.stride()[0]\n"}, "(2, 4)", "(2, 5)"),
+    Pattern("a key, and a parameter that becomes the seed", _game("return fv.FunctionGame(3, utility, key='v1')", before="def utility(cs, rate=None): return [len(c) * (2.0 if rate is None else 3.0) for c in cs]"), "rate", "seed"),
+]  # fmt: skip
+
+PATTERNS: list[Pattern] = [*_CODE, *_DATA, *_READS, *_RANDOM, *_MODELS, *_PROGRAM]
 
 _SAME = """
 import math
@@ -382,6 +418,18 @@ HARMLESS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "a log that is only written": (
         _body("LOG.append(1)", "return [float(len(c)) for c in cs]", before="LOG = []"),
         _body("LOG.append(1)", "return [float(len(c)) for c in cs]", before="LOG = [1, 2]"),
+    ),
+    "the layout of an array that only its content counts of": (
+        _utility("sum(W[0][i] for i in c)", "import numpy as np", "W = np.arange(6.0).reshape(2, 3)"),
+        _utility("sum(W[0][i] for i in c)", "import numpy as np", "W = np.asfortranarray(np.arange(6.0).reshape(2, 3))"),
+    ),
+    "errors for warnings that nothing catches": (
+        _utility("len(c) * 2.0"),
+        _utility("len(c) * 2.0", "import warnings", "warnings.simplefilter('error')"),
+    ),
+    "a context of decimal that the function sets for itself": (
+        _game("game = fv.FunctionGame(3, utility)", "game([1])", "return game", before="import decimal\ndef utility(cs):\n    with decimal.localcontext() as context:\n        context.prec = 3\n        return [len(c) * float(decimal.Decimal(1) / 3) for c in cs]"),
+        _game("game = fv.FunctionGame(3, utility)", "game([1, 2])", "return game", before="import decimal\ndef utility(cs):\n    with decimal.localcontext() as context:\n        context.prec = 3\n        return [len(c) * float(decimal.Decimal(1) / 3) for c in cs]"),
     ),
     "where a file is that is named in files": (
         _game("return fv.FunctionGame(3, utility, files=['rows.txt'])", before="def utility(cs): return [len(c) * float(open('rows.txt').read()) for c in cs]") | _ROWS,

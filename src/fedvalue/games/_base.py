@@ -32,6 +32,7 @@ __all__ = [
     "Judged",
     "Kindred",
     "Measured",
+    "Named",
     "Priced",
     "Random",
     "Recognised",
@@ -44,6 +45,7 @@ __all__ = [
     "Traceable",
     "client_names",
     "evaluate_trials",
+    "is_named",
     "is_random",
     "takes_claims_of",
 ]
@@ -117,6 +119,14 @@ class Random(Protocol):
 
     @property
     def random(self) -> bool: ...
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A game that knows whether anybody gave its clients their names: only those tell it from another."""
+
+    @property
+    def named(self) -> bool: ...
 
 
 @runtime_checkable
@@ -266,6 +276,11 @@ def is_random(game: Game) -> bool:
     if isinstance(game, Random):
         return game.random
     return game.replicates > 1 or (isinstance(game, Reseeded) and game.seeds != 1)
+
+
+def is_named(game: Game) -> bool:
+    """Whether anybody gave the clients their names; names other than the usual ones were given in any case."""
+    return isinstance(game, Named) and game.named
 
 
 def client_names(n: int, names: Sequence[str] | None) -> tuple[str, ...]:

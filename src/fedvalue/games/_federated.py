@@ -113,7 +113,7 @@ class FederatedGame:
         self._empty = EmptyCoalition(empty, scenario, self._counted)
         self._without_data = sum(1 << i for i, data in enumerate(scenario.clients) if not len(data))
         self.n = scenario.n
-        self.names = scenario.names
+        self.names, self.named = scenario.names, True
         self.doubts = self.learner.doubts if isinstance(self.learner, Doubtful) else ()
         self.doubts += tuple(doubt for one in measured.values() for doubt in one.doubts)
         self._first_model, later = self._start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -55,8 +56,8 @@ class FunctionGame:
 
     A function that trains at random should have a parameter `seed`: it is called with seed=0, 1, … by methods that
     spread their trainings over several seeds, and must give the same again for the same seed. Coalitions of one call
-    have one seed. Any other noisy function can be called `replicates` times per coalition; the utility is the mean, and
-    drawing is no doubt.
+    have one seed. What no clients are worth is the mean over sixteen seeds, whatever the method. Any other noisy function
+    can be called `replicates` times per coalition; the utility is the mean, and drawing is no doubt.
 
     >>> FunctionGame(2, lambda coalitions: [float(len(c)) for c in coalitions])([0b00, 0b11])
     [0.0, 2.0]
@@ -91,7 +92,7 @@ class FunctionGame:
         self.retries = whole("retries", retries, 0, error=GameError)
         self.timeout = None if timeout is None else _seconds(timeout)
         self.start = None if start is None else _start_method(start)
-        self.names = client_names(self.n, names)
+        self.names, self.named = client_names(self.n, names), names is not None
         self.key = None if key is None else str(key)
         self.files = None if files is None else _paths(files)
         self.id, self.doubts = self._identity()
@@ -107,12 +108,21 @@ class FunctionGame:
         """Whether the function or what it refers to is not what it was when the game was made."""
         return self._identity()[0] != self.id
 
+    @property
+    def _in_other_processes(self) -> bool:
+        return self.jobs > 1 or self.timeout is not None
+
     def _identity(self) -> tuple[str, tuple[str, ...]]:
         if self.key is not None:
-            digest, doubts = fingerprint(self.n, self.batch, ("key", self.key))
+            # Without a seed, the outcome of seed 0 is of whatever the function draws: another meaning, another game.
+            meaning = ("seed",) if self.takes_seed else ()
+            digest, doubts = fingerprint(self.n, self.batch, ("key", self.key), *meaning)
         else:
             seeded = () if self.replicates == 1 else None  # who repeats a function knows that it draws
-            digest, doubts = fingerprint(self.n, self.batch, self.fn, files=self.files, seeded=seeded)
+            apart = self._in_other_processes and _started_by(self.start) != "fork"
+            digest, doubts = fingerprint(
+                self.n, self.batch, self.fn, files=self.files, seeded=seeded, apart=apart
+            )
         return f"function-{digest[:24]}", doubts
 
     def __call__(self, masks: Sequence[int]) -> list[float]:
@@ -130,7 +140,7 @@ class FunctionGame:
 
         Only for those coalitions that `claim`, which is asked shortly before, leaves to this process.
         """
-        in_workers = self.jobs > 1 or self.timeout is not None
+        in_workers = self._in_other_processes
         # A worker has one coalition at a time where it can: only that one is lost with it.
         alone = not self.batch and (in_workers or self.chunk is None)
         agenda = Agenda(masks, 1 if alone else self.chunk, self.retries, claim)
@@ -167,7 +177,7 @@ class FunctionGame:
     ) -> Generator[Replied, None, None]:
         from fedvalue.games._workers import calls_in_workers
 
-        limits = (self.jobs, self.timeout, self.start)
+        limits = (self.jobs, self.timeout, _started_by(self.start))
         return calls_in_workers(fn, self.batch, agenda, replicate, *limits)
 
     def _error(self, failed: Sequence[Failed]) -> UtilityError:
@@ -209,6 +219,11 @@ def _start_method(start: str) -> str:
     if start not in known:
         raise GameError(f"start must be one of {', '.join(known)} on this system, or None. Got {start!r}.")
     return start
+
+
+def _started_by(start: str | None) -> str:
+    """How processes are started: copies of this one, but where libraries do not survive that."""
+    return start or ("fork" if sys.platform == "linux" else "spawn")
 
 
 def _seconds(timeout: float) -> float:

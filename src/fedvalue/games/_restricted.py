@@ -14,6 +14,7 @@ from fedvalue.games._base import (
     Reseeded,
     Staged,
     evaluate_trials,
+    is_named,
     is_random,
 )
 from fedvalue.games._lacking import completed, lacking
@@ -52,7 +53,7 @@ class RestrictedGame:
         self.stored_as = game.stored_as if isinstance(game, Measured) else UTILITY
         self.retrain = game.retrain if isinstance(game, Measured) else False
         self.empty_as = game.empty_as if isinstance(game, Grounded) else self.stored_as
-        register(store, game.id, game.n, game.names)
+        register(store, game.id, game.names, is_named(game))
 
     def is_empty(self, mask: int) -> bool:
         """Whether nobody in the coalition has data, where the whole game can tell."""

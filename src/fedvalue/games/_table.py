@@ -63,7 +63,7 @@ class TableGame:
         self._rows = rows
         self.utilities: NDArray[np.float64] = rows[0]
         self.seeds = len(rows)
-        self.names = client_names(self.n, names)
+        self.names, self.named = client_names(self.n, names), names is not None
         self.id = "table-" + fingerprint(rows if len(rows) > 1 else rows[0])[0][:24]
 
     def __call__(self, masks: Sequence[int], seed: int = 0) -> list[float]:

@@ -56,7 +56,7 @@ def calls_in_workers(
     replicate: int,
     jobs: int,
     timeout: float | None,
-    start: str | None,
+    start: str,
 ) -> Generator[Replied, None, None]:
     """Makes the calls in up to `jobs` processes and yields each as it ends; at most one per process is under way.
 
@@ -69,7 +69,6 @@ def calls_in_workers(
             "This process is daemonic (like the workers of multiprocessing.Pool) and cannot start others: use jobs=1 and "
             "no timeout in it."
         )
-    start = start or ("fork" if sys.platform == "linux" else "spawn")  # elsewhere libraries fear forks
     threads = 1 if start == "fork" else max(1, _cores() // jobs)
     crew = _Crew((fn, batch, replicate, threads), jobs, timeout, start)
     atexit.register(crew.end)  # before multiprocessing waits for its processes, which would be for ever

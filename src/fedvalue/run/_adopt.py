@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fedvalue.coalitions import Trial
-from fedvalue.games import Game, Kindred, Members, Reading
+from fedvalue.games import Game, Kindred, Members, Reading, is_named
 from fedvalue.store import Store, Surveyed, register
 
 __all__ = ["adopt", "adoptable", "enter_game"]
@@ -16,7 +16,8 @@ _AT_ONCE = 1000
 def enter_game(store: Store, game: Game) -> None:
     """Makes the game known to the store, and gives it what games with other members have in common with it."""
     members = game.members() if isinstance(game, Kindred) else None
-    register(store, game.id, game.n, game.names, None if members is None else members.to_plain())
+    of_members = None if members is None else members.to_plain()
+    register(store, game.id, game.names, is_named(game), of_members)
     adopt(store, game)
 
 

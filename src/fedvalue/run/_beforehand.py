@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fedvalue.games import Game, Reading
+from fedvalue.run._no_clients import has_any_seed
 from fedvalue.store import Store
 
 __all__ = ["known_beforehand"]
@@ -33,6 +34,8 @@ def known_beforehand(store: Store | None, game: Game, reading: Reading) -> dict[
         np.var(seen, ddof=1) for mask, seen in found.items() if len(seen) > 1 and not reading.is_empty(mask)
     ]
     variance = float(np.mean(repeated)) if repeated else None
+    if has_any_seed(game, reading):
+        found.pop(0, None)  # of one seed; plans ask for the mean
     return {
         mask: (float(np.mean(seen)), (variance or 0.0) * (1 / len(seen) - 1 / replicates))
         for mask, seen in found.items()

@@ -101,7 +101,7 @@ def complete_values(
         known_before=estimate.known_before,
         notes=(*estimate.notes, *notes),
         clients=game.clients if isinstance(game, RestrictedGame) else None,
-        empty=ledger.empty,
+        empty=ledger.rule_of_empty,
         baseline=_baseline(game, ledger),
         suspicious=game.suspicious if isinstance(game, Examined) else (),
         # Exact values are those of the first seed; the others only show by how much it is luck.

@@ -14,7 +14,6 @@ from fedvalue.errors import StoreError, UtilityError
 from fedvalue.games import (
     Game,
     Reading,
-    Reseeded,
     RestrictedGame,
     Staged,
     TableGame,
@@ -28,6 +27,7 @@ from fedvalue.outcome import LARGEST, Outcome
 from fedvalue.per_row import PerRow
 from fedvalue.run._adopt import enter_game
 from fedvalue.run._beforehand import known_beforehand
+from fedvalue.run._no_clients import has_any_seed, over_seeds, trials_of_empty
 from fedvalue.run._observers import Evaluation, Observers
 from fedvalue.run._own_rows import OwnRows
 from fedvalue.run._shift import Shift
@@ -38,7 +38,6 @@ from fedvalue.yardsticks import Empty
 __all__ = ["Ledger"]
 
 _LOOKS = 10  # into a store that others write at this moment
-_EMPTY_SEEDS = 16  # for v(∅) where it differs from seed to seed: nothing is trained for it
 
 
 class Ledger:
@@ -57,6 +56,8 @@ class Ledger:
         self.took: dict[int, float] = {}
         self.unwritten = Unwritten(game, store)
         self.reading = Reading(game)
+        self._any_seed = has_any_seed(game, self.reading)
+        self._trials_of_empty = trials_of_empty(game, self.reading)
         self.own_rows = OwnRows(game)  # what coalitions are worth to single clients
         self.empty: Empty | None = None  # how v(∅) was fixed, once it is known
         # A table is its own memory; a copy of it as a dict would be a hundred times as large.
@@ -84,7 +85,9 @@ class Ledger:
         if self.table is not None:
             return
         asked = dict.fromkeys(mask for ask in asks for mask in ask)
-        self._learn([(mask, replicate) for replicate in range(self.game.replicates) for mask in asked])
+        of_empty = self._trials_of_empty if 0 in asked and self._any_seed else []
+        trials = [(mask, replicate) for replicate in range(self.game.replicates) for mask in asked]
+        self._learn(list(dict.fromkeys([*of_empty, *trials])))
 
     def learn_trials(self, trials: Sequence[Trial]) -> NDArray[np.float64]:
         """The utilities of trainings with several seeds, in their order, evaluating in one batch what is not known."""
@@ -92,13 +95,6 @@ class Ledger:
         self._learn(list(dict.fromkeys([*of_empty, *trials])))
         empty = self.mean_of_empty() if of_empty else None
         return np.array([self.known[seed][mask] if mask or empty is None else empty for mask, seed in trials])
-
-    @property
-    def _trials_of_empty(self) -> list[Trial]:
-        """What v(∅) over several seeds is the mean of, where it differs between them: nobody fixes it by a rule."""
-        if self.reading.is_empty(0) or not isinstance(self.game, Reseeded):
-            return []
-        return [(0, seed) for seed in range(self.game.seeds or _EMPTY_SEEDS)]
 
     def _of_empty(self) -> list[float]:
         return [self.known[seed][0] for _, seed in self._trials_of_empty if 0 in self.known[seed]]
@@ -111,9 +107,15 @@ class Ledger:
     @property
     def empty_variance(self) -> float:
         """The variance of v(∅) as a mean over seeds; of a table, the mean is over all there are."""
-        any_seed = isinstance(self.game, Reseeded) and self.game.seeds is None
-        found = self._of_empty() if any_seed else []
+        found = self._of_empty() if self._any_seed else []
         return float(np.var(found, ddof=1)) / len(found) if len(found) > 1 else 0.0
+
+    @property
+    def rule_of_empty(self) -> Empty | None:
+        """How v(∅) was fixed; None where it is one utility like others."""
+        if self.empty is not None or not self._any_seed or self.utility(0) is None:
+            return self.empty
+        return over_seeds(len(self._trials_of_empty))
 
     def _learn(self, asked: Sequence[Trial]) -> None:
         missing = self._unknown(asked)
@@ -150,6 +152,8 @@ class Ledger:
             np.fromiter((known[mask] for mask in ask), np.float64, len(ask)) for known in self._replicates
         ]
         mean: NDArray[np.float64] = np.mean(columns, axis=0)
+        if 0 in ask and self._any_seed:
+            mean[[not mask for mask in ask]] = self.mean_of_empty()
         return mean
 
     def stored(self) -> dict[int, tuple[float, float]]:
@@ -166,15 +170,21 @@ class Ledger:
         """The utility of a coalition if it is known, from this run or from the store."""
         if self.table is not None:
             return float(self.table[mask])
-        found = [known.get(mask) for known in self._replicates]
-        if self.store is not None:
-            for replicate, utility in enumerate(found):
-                stored = {} if utility is not None else self.store.read(self.game.id, [mask], replicate)
-                if mask in stored and not self.reading.lacks_metric(mask, stored[mask]):
-                    self._note_empty(mask, stored[mask])
-                    found[replicate] = float(self.game.utility(stored[mask]))
+        of_empty = mask == 0 and self._any_seed
+        trials = self._trials_of_empty if of_empty else [(mask, r) for r in range(self.game.replicates)]
+        found = [self._found(trial) for trial in trials]
         complete = [utility for utility in found if utility is not None]
         return float(np.mean(complete)) if len(complete) == len(found) else None
+
+    def _found(self, trial: Trial) -> float | None:
+        mask, seed = trial
+        if mask in self.known[seed] or self.store is None:
+            return self.known[seed].get(mask)
+        stored = self.store.read(self.game.id, [mask], seed)
+        if mask not in stored or self.reading.lacks_metric(mask, stored[mask]):
+            return None
+        self._note_empty(mask, stored[mask])
+        return float(self.game.utility(stored[mask]))
 
     @property
     def _replicates(self) -> list[dict[int, float]]:

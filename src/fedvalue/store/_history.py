@@ -12,6 +12,7 @@ from fedvalue.outcome import empty_rule, of_model
 from fedvalue.store._sqlite import UtilityStore
 from fedvalue.store._until import StoreUntil
 from fedvalue.values import Values
+from fedvalue.yardsticks import OVER_SEEDS
 
 __all__ = ["History", "read_history"]
 
@@ -99,9 +100,12 @@ def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
         if mask is not None:
             used.append(row)
             utility = values.sign * float(metrics[values.stored_as])
-            if values.empty and (
-                any(map(empty_rule, metrics)) or of_model(metrics) == untrained.get(row["replicate"])
-            ):
+            ruled = values.empty is not None and (
+                mask == 0
+                if values.empty.rule == OVER_SEEDS
+                else _without_data(metrics, untrained.get(row["replicate"]))
+            )
+            if ruled:
                 # Nobody in this coalition has data. The store may know v(∅) by other rules; the values count from theirs.
                 utility = utility if values.utility_of_none is None else values.utility_of_none
                 without_data |= {mask} - {0}
@@ -131,6 +135,10 @@ def _arranged(rows: Sequence[Mapping[str, Any]], values: Values) -> History:
         untrained_metrics,
         frozenset(without_data),
     )
+
+
+def _without_data(metrics: Mapping[str, float], untrained: Mapping[str, float] | None) -> bool:
+    return any(map(empty_rule, metrics)) or of_model(metrics) == untrained
 
 
 def _among(mask: int, clients: Sequence[int] | None) -> int | None:

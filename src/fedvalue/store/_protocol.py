@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from fedvalue.coalitions import Trial
 from fedvalue.outcome import Outcome
 from fedvalue.store._chain import Head
+from fedvalue.store._names import description_with
 
 __all__ = ["Chained", "Claiming", "Registering", "Store", "Surveyed", "agree", "register"]
 
@@ -85,12 +86,19 @@ class Surveyed(Protocol):
 
 
 def register(
-    store: Store, game_id: str, n: int, names: Sequence[str], members: Mapping[str, Any] | None = None
+    store: Store,
+    game_id: str,
+    names: Sequence[str],
+    are_given: bool,
+    members: Mapping[str, Any] | None = None,
 ) -> None:
-    """Makes a game known to a store that wants to know, and whose data it is played with."""
+    """Makes a game known to a store that wants to know, and whose data it is played with.
+
+    `are_given`: whether somebody gave the clients their names.
+    """
     if isinstance(store, Registering):
         of_members = {} if members is None else {"members": dict(members)}
-        store.register(game_id, n, {"names": list(names), **of_members})
+        store.register(game_id, len(names), {**description_with(names, are_given), **of_members})
 
 
 def agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:

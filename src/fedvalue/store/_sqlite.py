@@ -27,7 +27,7 @@ from fedvalue.store._explained import explained
 from fedvalue.store._file import LOCK_SECONDS, enter_log_mode, log_of, open_file
 from fedvalue.store._games import StoredGame, description_of, signed
 from fedvalue.store._merge import MergeReport, merge_attached
-from fedvalue.store._names import default_names, other_names
+from fedvalue.store._names import description_with, learnt_names, other_names
 from fedvalue.store._rows import as_object, checked, in_queries, outcome_of, row_of
 from fedvalue.store._schema import (
     OLDEST,
@@ -111,13 +111,11 @@ class UtilityStore:
             new = self._db.execute("INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?)", row).rowcount > 0
             query = "SELECT game_id, n, description FROM games WHERE game_id=?"
             described = self._description(*self._db.execute(query, (game_id,)).fetchone())
-            known = described.get("names")
-            names = [str(name) for name in given.get("names") or ()]
-            refusal = other_names(game_id, n, known, names)
+            refusal = other_names(game_id, n, described, given)
             if refusal is not None:
                 raise refusal
-            if known in (None, default_names(n)) and names not in ([], known):
-                described = {**described, "names": names}
+            if names := learnt_names(n, described, given):
+                described = {**described, **names}
                 self._describe(game_id, n, described)
             elif new:
                 self._chain_entry(game_id)
@@ -131,7 +129,7 @@ class UtilityStore:
         if isinstance(names, str) or len(given) != stored.n or len(set(given)) != stored.n:
             raise InputError(f"names must hold {stored.n} different names. Got {given[:12]}.")
         with self._explained("write"), self._writing():
-            self._describe(stored.id, stored.n, {**stored.description, "names": given})
+            self._describe(stored.id, stored.n, {**stored.description, **description_with(given, True)})
         return self.game(stored.id)
 
     def _describe(self, game_id: str, n: int, description: Mapping[str, Any]) -> None:
@@ -275,13 +273,20 @@ class UtilityStore:
         return list(problems(self._db, self.path, self._without_log))
 
     def merge(self, other: str | PathLike[str]) -> MergeReport:
-        """Adds everything from another store. Where both know a coalition, this one's numbers stay."""
+        """Adds everything from another store. Where both know a coalition, this one's numbers stay.
+
+        Refused where both know a game, with other names or in another order.
+        """
         if as_path("A store", other).exists() and self.path.samefile(other):
             raise StoreError(f"{other} is the store itself; name another one to merge.")
         with UtilityStore(other, create=False) as source:
             wrong = source.verify()
             if wrong:
                 raise StoreError(f"{other} is damaged and was not merged: {wrong[0]}.")
+            ours = {game.id for game in self.games()}
+            for game in source.games():
+                if game.id in ours:
+                    self.register(game.id, game.n, game.description)
         with self._explained("merge"):
             self._db.execute("ATTACH DATABASE ? AS other", (str(other),))
             try:

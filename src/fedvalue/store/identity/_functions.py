@@ -23,6 +23,7 @@ from fedvalue.store.identity._references import (
 )
 from fedvalue.store.identity._source import definition, parse, text_of
 from fedvalue.store.identity._state import changes_of
+from fedvalue.store.identity._surroundings import Mentions
 from fedvalue.store.identity._words import (
     OUTSIDE_MODULES,
     brings_in,
@@ -48,6 +49,7 @@ class CodeReader:
         self.look = look
         self.doubts: dict[str, None] = {}  # what could not be followed
         self.reads: dict[str, bool] = {}  # what code brings in from outside, and whether that is a file
+        self.mentions = Mentions()
         self._draws: dict[str, str] = {}  # random numbers that code draws, and from which library's generator
         self._seeded: set[str] = set()  # libraries whose generator the code seeds
         self._modules: set[str] = set()
@@ -80,6 +82,7 @@ class CodeReader:
             self._say_no_source(function)
             return "no source", function.__qualname__, code.co_code.hex()
         facts = code_of(node, code.co_freevars)
+        self.mentions.read(facts.text)
         parts = ["function", facts.text]
         for name, value in given.items():
             parts += self._unless_changed(name, value, facts.arguments.get(name, []), function)
@@ -254,6 +257,7 @@ class CodeReader:
             self._compare(sys.modules[name], tree)
         package = name if file.endswith("__init__.py") else name.rpartition(".")[0]
         parts = [text_of(tree)]
+        self.mentions.read(parts[0])
         imports, who = list(imports_of(tree)), f"the module {name}"
         own = self._imports(imports, package, parts, who)
         for outside in outside_of(tree):

@@ -32,6 +32,7 @@ from fedvalue.store.identity._functions import CodeReader
 from fedvalue.store.identity._modules import is_library, library_name
 from fedvalue.store.identity._references import Reference, code_of
 from fedvalue.store.identity._source import class_text, definition
+from fedvalue.store.identity._surroundings import layout_of
 from fedvalue.store.identity._words import OUTSIDE_MODULES
 
 __all__ = ["Inspector"]
@@ -130,6 +131,8 @@ class Inspector:
             return "library", name
         content = parts_of(value, where, self.look)
         if content is not None:
+            layout = layout_of(value)
+            self.code.mentions.layouts += [] if layout is None else [f"{where} {layout}"]
             return content
         if type(value).__module__ == "joblib.memory":
             self.code.doubt(f"{where}, which takes results of earlier calls from a folder (joblib.Memory)")

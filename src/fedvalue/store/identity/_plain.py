@@ -24,6 +24,7 @@ def fingerprint(
     reads: bool = True,
     seeded: Collection[str] | None = None,
     made: bool = False,
+    apart: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
     """A hexadecimal digest of the parts, and what could not be looked into, as text for people.
 
@@ -31,12 +32,13 @@ def fingerprint(
     that code reads: with their content in the digest, reading files is no doubt. With `reads=False` reading anything
     is none. `seeded` are the libraries whose common random numbers the caller seeds: drawing from others is a doubt
     (None: drawing never is). With `made`, what constructs objects is left aside: only what they do later counts.
+    `apart`: code runs in processes of its own, which settings of this program (of decimal or numpy, say) do not reach.
 
     >>> digest, doubts = fingerprint({"clients": 3}, [0.1, 0.2])
     >>> len(digest), doubts
     (64, ())
     """
-    content = _Content(made, seeded)
+    content = _Content(made, seeded, apart)
     for part in parts:
         content.add(part)
     if files is not None:
@@ -49,10 +51,11 @@ def fingerprint(
 class _Content:
     """Writes plain data into a hash. Stores hold digests made by it: what it writes must never change."""
 
-    def __init__(self, made: bool, seeded: Collection[str] | None) -> None:
+    def __init__(self, made: bool, seeded: Collection[str] | None, apart: bool) -> None:
         self.sha = hashlib.sha256()
         self.made = made
         self.seeded = seeded
+        self.apart = apart
         self.doubts: list[str] = []
         self.reads: dict[str, bool] = {}
         self.draws: list[str] = []
@@ -102,6 +105,9 @@ class _Content:
 
         inspector = Inspector(made=self.made)
         self.write("code", inspector.look(value, type(value).__name__))
-        self.doubts += inspector.code.doubts
+        mentions = inspector.code.mentions
+        if around := mentions.content():
+            self.write("surroundings", *around)
+        self.doubts += [*inspector.code.doubts, *mentions.doubts(self.apart)]
         self.reads |= inspector.code.reads
         self.draws += [] if self.seeded is None else inspector.code.draws(self.seeded)

@@ -41,7 +41,7 @@ _FILES = frozenset([
 OF_OPEN_FILES = frozenset(["read", "readinto", "readline", "readlines"])
 # Other programs, the network, settings of the machine, code that is found at run time.
 _OTHERS = frozenset([
-    "Popen", "__import__", "argv", "check_output", "environ", "environb", "eval", "exec", "exec_module",
+    "Popen", "__import__", "_getframe", "argv", "check_output", "environ", "environb", "eval", "exec", "exec_module",
     "from_pretrained", "getenv", "getoutput", "getstatusoutput", "globals", "import_module", "input", "load_dataset",
     "parse_args", "popen", "reload", "run_module", "run_path", "stdin", "system", "urlopen", "urlretrieve",
 ])  # fmt: skip
