@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +269,26 @@ def test_verify_finds_damage(filled: Path, damage: str, finding: str) -> None:
         assert finding in " ".join(store.verify())
 
 
+def test_rows_that_are_out_of_order_are_found_and_end_in_no_python_error(path: Path) -> None:
+    """Every row is whole, and cannot be found by its key."""
+    game = fv.FunctionGame(3, lambda coalitions: [float(len(c)) for c in coalitions], key="k")
+    fv.value(game, "exact", store=path)
+    with closing(sqlite3.connect(path)) as db:
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name='outcomes'").fetchone()
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+    raw, start = bytearray(path.read_bytes()), (page - 1) * size
+    end = start + 8 + 2 * int.from_bytes(raw[start + 3 : start + 5])  # places of the cells on a leaf
+    places = np.frombuffer(raw[start + 8 : end], ">u2")
+    raw[start + 8 : end] = places[::-1].tobytes()
+    path.write_bytes(raw)
+    with UtilityStore(path) as store:
+        assert "not in PRIMARY KEY order" in " ".join(store.verify())
+    try:
+        assert fv.value(game, "exact", store=path).mean == pytest.approx([1.0, 1.0, 1.0])
+    except StoreError as error:
+        assert "damaged" in str(error)
+
+
 def test_verify_finds_overwritten_pages(path: Path) -> None:
     with UtilityStore(path) as store:
         store.register("g", 20)
@@ -289,7 +310,7 @@ def test_damaged_rows_are_not_handed_out(filled: Path, damage: str) -> None:
 def test_a_game_whose_clients_were_exchanged_by_hand_is_not_used(path: Path) -> None:
     """Values of a store whose names were altered would go to the wrong clients."""
     game = fv.TableGame([0.0, 1.0, 2.0, 4.0], names=["a", "b"])
-    fv.value(game, "exact", store=path)
+    fv.fv.value(game, "exact", store=path)
     edit(path, """UPDATE games SET description=replace(description, '"a", "b"', '"b", "a"')""")
     renamed = fv.TableGame([0.0, 1.0, 2.0, 4.0], names=["b", "a"])
     with pytest.raises(StoreError, match="altered"):
