@@ -88,6 +88,7 @@ class PooledGame:
             len(self.clients), fit, known, batch=False, key=self.id, replicates=replicates, **limits
         )
         self.n, self.names, self.replicates = self._calls.n, self._calls.names, self._calls.replicates
+        self.named = self._calls.named
         self._of_constant = self._try(fit)
 
     @property
