@@ -308,7 +308,7 @@ def test_damaged_rows_are_not_handed_out(filled: Path, damage: str) -> None:
 def test_a_game_whose_clients_were_exchanged_by_hand_is_not_used(path: Path) -> None:
     """Values of a store whose names were altered would go to the wrong clients."""
     game = fv.TableGame([0.0, 1.0, 2.0, 4.0], names=["a", "b"])
-    fv.fv.value(game, "exact", store=path)
+    fv.value(game, "exact", store=path)
     edit(path, """UPDATE games SET description=replace(description, '"a", "b"', '"b", "a"')""")
     renamed = fv.TableGame([0.0, 1.0, 2.0, 4.0], names=["b", "a"])
     with pytest.raises(StoreError, match="altered"):
