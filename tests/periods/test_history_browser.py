@@ -22,7 +22,10 @@ def test_it_can_be_seen_on_a_phone_and_a_desk(tmp_path: Path, one_thread: None) 
     periods = Periods(tmp_path / "consortium")
     for name, clients in (("2026-Q1", 3), ("2026-Q2", 4)):
         job = fv.Job("synthetic", clients=clients, samples=20, method="exact", options={"noise": False})
-        periods.close(name, job, pot=100, currency="EUR", debts="carry", anyway=True, new_terms=True)
+        same = [] if clients == 3 else ["client-0"]  # its rows are others, and it has a debt
+        periods.close(
+            name, job, pot=100, currency="EUR", debts="carry", anyway=True, new_terms=True, same=same
+        )
     page = periods.folder / "history.html"
     with Browser(PROGRAM, tmp_path / "profile") as browser:
         for width in (390, 1100):
