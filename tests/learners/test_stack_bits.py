@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import torch
@@ -60,11 +61,28 @@ def trained(
     return found
 
 
+FURTHER: dict[str, dict[str, Any]] = {
+    "clip": {"clip": 0.5},
+    "adamw": {"optimizer": "adamw", "weight_decay": 0.1},
+    "rmsprop": {"optimizer": "rmsprop"},
+    "nadam": {"optimizer": "nadam", "accumulate": 2, "batch": 8},
+}
+
+
+@pytest.mark.parametrize("changes", FURTHER.values(), ids=FURTHER)
+def test_by_other_rules_too(changes: dict[str, Any]) -> None:
+    check_cuts("mlp", **changes)
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_cut_gives_the_same_bits(case: str, optimizer: str) -> None:
+    check_cuts(case, optimizer=optimizer)
+
+
+def check_cuts(case: str, **changes: Any) -> None:
     model, scenario = CASES[case]
-    rules = Training(rounds=3, epochs=1, batch=16, optimizer=optimizer, rate=0.01)
+    rules = Training(**{"rounds": 3, "epochs": 1, "batch": 16, "rate": 0.01, **changes})
     with threads(1):
         alone = trained(model, scenario, rules, 1, 64)
     for count, width, most in ((1, 2, 64), (1, 7, 3), (1, 15, 64), (2, 1, 64), (2, 7, 64), (2, 15, 5)):

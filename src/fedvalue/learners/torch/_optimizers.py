@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -78,7 +79,8 @@ def clip(parameters: Sequence[Tensor], most: float, stacked: bool) -> None:
     if not gradients:
         return
     rows = [g.reshape(len(g) if stacked else 1, -1) for g in gradients]
-    norms = torch.stack([_squares(row) for row in rows]).sum(0).sqrt()
+    # One tensor after the other: the order of additions is the same however many models there are.
+    norms = reduce(torch.add, [_squares(row) for row in rows]).sqrt()
     factors = (most / (norms + _TINY)).clamp(max=1.0)
     for gradient in gradients:
         gradient.mul_(factors.view(-1, *[1] * (gradient.dim() - 1)) if stacked else factors[0])
