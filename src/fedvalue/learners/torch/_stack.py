@@ -335,7 +335,8 @@ class TorchSession:
             return plain
         self.module.train()
         samples, why = filled(taken(self.test_x, slice(0, 2)), 2), ""
-        for program in (plain, in_steps):
+        # On CUDA torch's own attention passes the trial, and the backward pass then fails for samples of another length.
+        for program in (in_steps,) if self.device.startswith("cuda") else (plain, in_steps):
             output = replace(self.steps, forward=program.stepped).output
             why = why_not_stacked(output, self.initial(), self.state, samples)
             if not why:
