@@ -29,7 +29,7 @@ class TorchLearner:
     session says why. Both ways agree within float tolerance. Buffers that change in training, such as the running
     statistics of BatchNorm, are every model's own and are averaged like its parameters, whole numbers rounded.
     Parameters that do not require a gradient are there once for all models. On a CPU, what a model becomes does not depend on
-    the others in its stack; nor on the number of threads, except for modules of one's own that are not stacked.
+    the others in its stack; nor on the number of threads, except for modules of one's own that are not stacked because they draw random numbers.
 
     A store recognises a model of one's own by the source text of its function and by the module that it makes;
     the content of `files`, which it may read, counts as well. `key="…"` replaces all that with a name, which must

@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from threading import RLock
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from fedvalue.learners.torch._losses import Losses
 from fedvalue.learners.torch._models import PooledConv2d
 from fedvalue.learners.torch._parts import Program, side_by_side
 from fedvalue.learners.torch._random import seeded
+from fedvalue.learners.torch._rows import Order, in_step
 from fedvalue.learners.torch._rules import check_rules, sample_weights
 from fedvalue.learners.torch._stacking import same_but_for_training, why_not_stacked
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from fedvalue.learners.torch._learner import TorchLearner
 
 __all__ = ["TorchSession", "TorchStack", "widest_batch"]
-
-_Order: TypeAlias = tuple[int, int | None]  # a client, and the seed by which its samples are shuffled
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -84,7 +83,6 @@ class TorchSession:
         checked = learner.checked(scenario, training.seed)
         self.module, self.form = checked.module.to(device), checked.form
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
-        self.regression = scenario.classes == 0
         self.losses = self._losses(learner.loss)
         self.apart = self.note = check_rules(scenario, training, self.module) or self.losses.apart
         self.x = tensors(rows_joined([c.x for c in scenario.clients]), device)
@@ -278,34 +276,16 @@ class TorchSession:
         models = [{name: tensor[row] for name, tensor in stack.items()} for row in rows]
         return torch.stack([torch.cat([program(m, piece) for piece in pieces])[:count] for m in models])
 
-    def _equal_steps(self, orders: Sequence[_Order]) -> Iterator[list[int]]:
+    def _equal_steps(self, orders: Sequence[Order]) -> Iterator[list[int]]:
         """Rows that can be trained in step, at most `self.chunk` at a time, and a part for every thread.
 
-        Their clients make the same number of steps, or about the same where rows may rest. Rows with the samples of one client in one order share them, beside
-        those of others that are as many; the rest needs copies. That pays where there are enough of them, always for
-        convolutions, whose unfolded images are much larger than the models, and never for other models on CUDA, where
-        launches cost more.
+        Their clients make the same number of steps, or about the same where rows may rest. To share samples pays where there
+        are enough rows, always for convolutions, whose unfolded images are much larger than the models, and never for other
+        models on CUDA, where launches cost more.
         """
         least = 1 if self.convolves else _ROWS_TO_SHARE if self.device == "cpu" else len(orders) + 1
         chunk = min(self.chunk, -(-len(orders) // len(self.programs)))
-        rows_of: dict[_Order, list[int]] = {}
-        for row, order in enumerate(orders):
-            rows_of.setdefault(order, []).append(row)
-        steps_of = self._alike({client for client, _ in rows_of})
-        alike: dict[
-            tuple[int, int, _Order | None], list[int]
-        ] = {}  # by steps and rows; alone, if they fill a part
-        for order, rows in rows_of.items():
-            alone = order if len(rows) > chunk else None
-            alike.setdefault((steps_of[order[0]], len(rows), alone), []).extend(rows)
-        apart: dict[int, list[int]] = {}
-        for (steps, each, _), rows in alike.items():
-            if len(rows) < least:
-                apart.setdefault(steps, []).extend(rows)
-            else:
-                yield from _cut(rows, max(1, chunk // each) * each if each <= chunk else chunk)
-        for rows in apart.values():
-            yield from _cut(sorted(rows), chunk)
+        return in_step(orders, self._alike({client for client, _ in orders}), chunk, least)
 
     @contextmanager
     def _on_device(self) -> Iterator[None]:
@@ -416,10 +396,6 @@ def widest_batch(scenario: Scenario, training: Training) -> int:
     """How many samples a step holds, those without weight included: the same for all clients."""
     most = max(len(c) for c in scenario.clients)
     return most if training.algorithm == "fedsgd" else min(training.batch * training.accumulate, most)
-
-
-def _cut(rows: list[int], size: int) -> Iterator[list[int]]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:
