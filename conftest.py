@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
+from shutil import disk_usage
 from typing import Any
 
 import pytest
@@ -19,6 +21,11 @@ import fedvalue as fv
 # its tests, where the environment says that no bytecode is written.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Stores wait for the disk, some 30 ms each; in memory they do not. What was left by tests that passed is removed.
+_IN_MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and _IN_MEMORY.is_dir() and disk_usage(_IN_MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 # The same examples on every machine and every day; no deadline, because the machines differ in speed.
 settings.register_profile("reproducible", derandomize=True, deadline=None, database=None)

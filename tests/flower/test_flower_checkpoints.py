@@ -229,9 +229,9 @@ class TestUnusable:
         assert "is not used; what it held is trained again" in caplog.text
         assert values.mean.tolist() == whole[0].mean.tolist()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
-        "more",
-        first_fast([{"rate": 0.02}, {"seed": 4}, {"rounds": 5}, {"model": "linear"}, {"epochs": 2}]),
+        "more", [{"rate": 0.02}, {"seed": 4}, {"rounds": 5}, {"model": "linear"}, {"epochs": 2}]
     )
     def test_other_rules(
         self, kept: Path, tmp_path: Path, more: dict[str, Any], caplog: pytest.LogCaptureFixture

@@ -63,7 +63,7 @@ class TestValues:
         assert values.of_groups().stderr is not None
 
     @pytest.mark.parametrize("method", first_fast(["surrogate", "surrogate-adaptive"]))
-    @pytest.mark.parametrize("seeds", [1, 8])
+    @pytest.mark.parametrize("seeds", first_fast([1, 8]))
     def test_the_surrogate_without_groups_is_what_it_is_with_groups_of_one(
         self, method: str, seeds: int
     ) -> None:

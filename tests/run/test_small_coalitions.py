@@ -56,7 +56,7 @@ def asked_by(method: str, n: int, budget: int, **options: Any) -> list[Trial]:
 
 
 class TestNoSmallCoalitions:
-    @pytest.mark.parametrize("method", ["surrogate", "surrogate-adaptive"])
+    @pytest.mark.parametrize("method", first_fast(["surrogate", "surrogate-adaptive"]))
     @pytest.mark.parametrize("seeds", first_fast([1, None]))
     @pytest.mark.parametrize(
         ("n", "least"),

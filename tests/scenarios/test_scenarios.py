@@ -288,7 +288,7 @@ def test_what_a_scenario_refuses(changes, message):
     [
         pytest.param("mnist", (1, 28, 28), 10_000, 6000, 6000, marks=pytest.mark.slow),
         pytest.param("femnist", (1, 28, 28), 10_000, 19, 131, marks=pytest.mark.slow),
-        ("adult", (108,), 16_281, 1370, 4140),
+        pytest.param("adult", (108,), 16_281, 1370, 4140, marks=pytest.mark.slow),
         ("sent140", (32,), 9091, 1400, 1800),
     ],
 )

@@ -114,10 +114,8 @@ def conforming(backend: str, case: str) -> Conforming:
     return Conforming(backend, case)
 
 
-# Two kinds of models locally, and one elsewhere, are tried at once; the rest takes longer.
-QUICKLY = {("local", case) for case in ("linear regression", "least squares")} | {
-    ("flower", "linear regression")
-}
+# One kind of models locally and one elsewhere are tried at once; the rest takes longer.
+QUICKLY = {("local", "least squares"), ("flower", "linear regression")}
 PAIRS = [
     pytest.param((b, c), id=f"{b}-{c}", marks=[] if (b, c) in QUICKLY else [pytest.mark.slow])
     for b in BACKENDS
@@ -397,7 +395,7 @@ class TestWaves:
             ("least-squares", {}),
             *((model, {"epochs": 1, "batch": 16, "rate": 0.01, "optimizer": optimizer})
               for model in ("linear", "mlp") for optimizer in ("sgd", "adam")),
-        ], keep=2),
+        ]),
     )  # fmt: skip
     def test_the_bits_are_the_same_whatever_the_bound(self, model: str, given: dict[str, Any]) -> None:
         scenario = load_scenario("synthetic", clients=4, samples=40, partition="size")
