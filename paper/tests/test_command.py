@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -396,7 +397,10 @@ def test_all_goes_on_where_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
-def test_smoke(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_smoke(
+    name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, trainings: list[int]
+) -> None:
+    """From training to tables, and once more from the utilities alone."""
     if name == "adult":
         pytest.importorskip("xgboost", reason="needs the extra xgboost")
     out = tmp_path_factory.getbasetemp() / "smoke"  # one store: some experiments share their games
@@ -411,3 +415,7 @@ def test_smoke(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     equal = [row for row in found if row["method"] == "equal" and row["skill"]]
     assert all(abs(float(row["skill"])) < 1e-9 for row in equal)
     assert equal or name == "scalability"
+    shutil.copytree(folder, tmp_path / folder.name)  # without the store
+    trainings.clear()
+    output(name, "--out", tmp_path / "again", "--from-utilities", tmp_path / folder.name, "-q")
+    assert trainings == []

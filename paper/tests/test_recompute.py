@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fedvalue.cli import app
-from fedvalue_paper import names, read
+from fedvalue_paper import read
 from fedvalue_paper.costs import Cost
 from fedvalue_paper.files import read_text, write_whole
 from fedvalue_paper.kept import UTILITIES, Kept, read_kept, write_kept
@@ -182,19 +182,6 @@ def test_files_that_do_not_fit_are_refused(trained: Path, tmp_path: Path) -> Non
     damaged.write_bytes((folder / UTILITIES).read_bytes()[:-300])
     assert "is damaged" in reproduce(*ask, damaged).stderr
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", names())
-def test_all_at_smoke(name: str, tmp_path: Path, trainings: list[int]) -> None:
-    if name == "adult":
-        pytest.importorskip("xgboost", reason="needs the extra xgboost")
-    assert reproduce(name, "--out", tmp_path / "once", "-q").exit_code == 0
-    (tmp_path / "once" / "store.db").unlink()
-    trainings.clear()
-    found = reproduce(name, "--out", tmp_path / "again", "--from-utilities", tmp_path / "once", "-q")
-    assert found.exit_code == 0, found.output
-    assert trainings == []
 
 
 @pytest.mark.slow
