@@ -87,3 +87,19 @@ def test_threads_are_limited_where_that_is_possible(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
     with limited_threads(1):  # and where it is not, nothing happens
         assert [pool["num_threads"] for pool in threadpool_info()] == before
+
+
+def test_libraries_are_looked_for_again_once_more_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threadpoolctl
+
+    looks: list[int] = []
+    controller = threadpoolctl.ThreadpoolController
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: looks.append(1) or controller())
+    monkeypatch.setitem(sys.modules, "imported_before", sys)
+    for _ in range(3):
+        with limited_threads(1):
+            pass
+    assert len(looks) == 1
+    monkeypatch.setitem(sys.modules, "imported_since", sys)
+    with limited_threads(1):
+        assert len(looks) == 2
