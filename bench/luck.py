@@ -4,7 +4,7 @@ Every game is a table with a row for each of 32 seeds: a curve, plus normal nois
 
     level   moves all coalitions of a seed alike
     client  moves a seed's coalitions by who is in them; divided by the size where it says so, as averages of models do
-    single  moves every training by itself
+    single  moves every training by itself; by size^1.5 where it says so, as where single clients have few rows
 
     coverage      how often the 95 % interval of a client holds the Shapley value of the mean over all seeds
     worst client  the same for the client with the lowest
@@ -25,7 +25,12 @@ import fedvalue as fv
 from _table import table
 
 SEEDS = 32
-METHODS = {"exact, one seed": {"method": "exact"}, "64 trainings": {"method": "surrogate", "budget": 64}}
+METHODS = {
+    "exact, one seed": {"method": "exact"},
+    "32 trainings": {"method": "surrogate", "budget": 32},
+    "64 trainings": {"method": "surrogate", "budget": 64},
+    "128 trainings": {"method": "surrogate", "budget": 128},
+}
 
 
 @dataclass(frozen=True)
@@ -36,10 +41,11 @@ class Noise:
     client: float
     single: float
     by_size: bool = False
+    steep: bool = False
 
     def __str__(self) -> str:
-        by_size = " / size" if self.by_size else ""
-        return f"{self.level:g}, {self.client:g}{by_size}, {self.single:g}"
+        by_size, steep = " / size" if self.by_size else "", " / size^1.5" if self.steep else ""
+        return f"{self.level:g}, {self.client:g}{by_size}, {self.single:g}{steep}"
 
 
 NOISES = [
@@ -47,6 +53,7 @@ NOISES = [
     Noise(0.01, 0.02, 0.005, by_size=True),
     Noise(0.02, 0.01, 0.005),
     Noise(0.0, 0.02, 0.0),
+    Noise(0.0, 0.01, 0.08, by_size=True, steep=True),
 ]
 
 
@@ -58,7 +65,10 @@ def utilities(n: int, noise: Noise, rng: np.random.Generator) -> NDArray[np.floa
     of_clients = rng.normal(0, noise.client, (SEEDS, n)) @ inside.T
     if noise.by_size:
         of_clients /= np.maximum(inside.sum(1), 1)
-    luck = rng.normal(0, noise.level, (SEEDS, 1)) + of_clients + rng.normal(0, noise.single, (SEEDS, 1 << n))
+    single = rng.normal(0, noise.single, (SEEDS, 1 << n))
+    if noise.steep:
+        single /= np.maximum(inside.sum(1), 1) ** 1.5
+    luck = rng.normal(0, noise.level, (SEEDS, 1)) + of_clients + single
     luck[:, 0] = 0.0
     return curve + luck
 

@@ -24,7 +24,10 @@ __all__ = ["PER_SEED", "candidate_trials", "default_seeds", "seeded_plan"]
 PER_SEED = 8  # trainings; with fewer the levels of seeds are not known well
 _MOST_SEEDS = 16  # beyond, luck is no longer what limits the values
 _PER_COPY = 3  # times n trainings for every training of the single clients
-_MOST_COPIES = 3
+_MOST_COPIES, _MOST_OF_SEEDS = (
+    3,
+    3 / 8,
+)  # or this part of the seeds: luck that falls steeply with size is mostly theirs
 _MOST_OFFERED = 512  # trainings of single clients among which the best are looked for
 
 
@@ -52,7 +55,8 @@ def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator, least
     (12, [0])
     """
     everyone = full_mask(n)
-    copies = max(1, min(budget // (_PER_COPY * n), _MOST_COPIES, seeds))
+    most_copies = min(max(_MOST_COPIES, int(_MOST_OF_SEEDS * seeds)), seeds)
+    copies = max(1, min(budget // (_PER_COPY * n), most_copies))
     levels = max(1, min(round(seeds / 2), budget // 3))  # seeds with the grand coalition
     again = levels - 1 + (copies - 1) * n  # trainings of coalitions that are in the plan already
     masks = [mask for mask in fixed_plan(n, max(budget - again, 1) + 1, rng, True, least) if mask]
