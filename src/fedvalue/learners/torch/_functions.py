@@ -16,10 +16,40 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["InSteps"]
+__all__ = ["InSteps", "OneByOne"]
 
+_LEFT_ALIGNED = getattr(torch, "_nested_tensor_from_mask_left_aligned", None)
 State: TypeAlias = tuple[Tensor, ...]
 Cell: TypeAlias = Callable[[Tensor, State, Tensor, Tensor | None], State]
+
+
+class OneByOne(TorchFunctionMode):
+    """While it is active, functions of torch that `vmap` computes otherwise than for one model, or not at all, are computed in
+    a way that is the same for both."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func is functional.embedding:
+            return _embedding(*args, **(kwargs or {}))
+        if func is _LEFT_ALIGNED:
+            return False  # a transformer asks, in evaluation, whether it may leave out what is masked
+        return func(*args, **(kwargs or {}))
+
+
+def _embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, *args: Any, **kwargs: Any
+) -> Tensor:
+    """Under `vmap` torch forgets for all models but the first that the row of the padding is not trained."""
+    found = functional.embedding(input, weight, None, *args, **kwargs)
+    if padding_idx is None or not torch.is_grad_enabled():
+        return found
+    padding = (input == padding_idx % len(weight)).unsqueeze(-1)
+    return torch.where(padding, found.detach(), found)
 
 
 class InSteps(TorchFunctionMode):

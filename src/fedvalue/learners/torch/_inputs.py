@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedvalue.learners.torch._functions import OneByOne
 from fedvalue.scenarios import Features, leaves, mapped
 
 __all__ = ["Samples", "arguments", "call", "described", "filled", "said", "taken", "tensors"]
@@ -49,7 +50,8 @@ def said(outputs: Any) -> Any:
 def call(module: nn.Module, samples: Samples) -> Any:
     """What a module says of samples."""
     args, kwargs = arguments(samples)
-    return said(module(*args, **kwargs))
+    with OneByOne():
+        return said(module(*args, **kwargs))
 
 
 def described(samples: Samples) -> str:

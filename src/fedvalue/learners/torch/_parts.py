@@ -19,7 +19,7 @@ from torch.func import functional_call
 
 from fedvalue.learners._threads import one_thread
 from fedvalue.learners.torch._buffers import Constants
-from fedvalue.learners.torch._functions import InSteps
+from fedvalue.learners.torch._functions import InSteps, OneByOne
 from fedvalue.learners.torch._inputs import Samples, arguments, said
 from fedvalue.learners.torch._models import channels_last
 from fedvalue.scenarios import mapped
@@ -50,7 +50,7 @@ class Program:
         args, kwargs = arguments(mapped(_channels_last, x) if self.channels_last else x)
         own = {name: model[name].clone() for name in self.state}
         given = {**model, **self.constants, **own}
-        with InSteps() if self.in_steps else nullcontext():
+        with OneByOne(), InSteps() if self.in_steps else nullcontext():
             outputs: Tensor = said(functional_call(self.module, given, tuple(args), dict(kwargs)))
         if self.constants:
             self.constants.check(given)

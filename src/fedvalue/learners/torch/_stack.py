@@ -35,7 +35,7 @@ from fedvalue.learners.torch._parts import Program, side_by_side
 from fedvalue.learners.torch._random import seeded
 from fedvalue.learners.torch._rows import Order, in_step
 from fedvalue.learners.torch._rules import check_rules, sample_weights
-from fedvalue.learners.torch._stacking import same_but_for_training, why_not_stacked
+from fedvalue.learners.torch._stacking import same_but_for_training, why_not_evaluated, why_not_stacked
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import average, loss_drops, step
 from fedvalue.outcome import Outcome
@@ -313,12 +313,14 @@ class TorchSession:
         self.together = not self.apart and not looped
         if not self.together or isinstance(learner.model, str):
             return plain
-        self.module.train()
         samples, why = filled(taken(self.test_x, slice(0, 2)), 2), ""
         # On CUDA torch's own attention passes the trial, and the backward pass then fails for samples of another length.
         for program in (in_steps,) if self.device.startswith("cuda") else (plain, in_steps):
             output = replace(self.steps, forward=program.stepped).output
+            self.module.train()
             why = why_not_stacked(output, self.initial(), self.state, samples)
+            self.module.eval()
+            why = why or why_not_evaluated(program, self.initial(), samples)
             if not why:
                 return program
         self.together = False

@@ -15,7 +15,7 @@ from fedvalue.learners.torch._random import SEEDED
 from fedvalue.scenarios import mapped
 from fedvalue.store import fingerprint
 
-__all__ = ["same_but_for_training", "why_not_stacked"]
+__all__ = ["same_but_for_training", "why_not_evaluated", "why_not_stacked"]
 
 # What `vmap` says where it loops itself, or copies: it is no faster than our own loop then.
 _SLOW = ("batching rule", "was resized since")
@@ -53,6 +53,20 @@ def why_not_stacked(
         said = " ".join(str(warning.message) for warning in heard)
         if any(complaint in said for complaint in _SLOW):
             return _reason(said)
+    return ""
+
+
+@torch.no_grad()
+def why_not_evaluated(
+    output: Callable[[dict[str, Tensor], Samples], Tensor], model: dict[str, Tensor], x: Samples
+) -> str:
+    """The same of evaluation, in which some layers of torch run another program."""
+    pair = {name: torch.cat([tensor, tensor]) for name, tensor in model.items()}
+    try:
+        with StackedLinear():
+            vmap(output, in_dims=(0, None))(pair, x)
+    except Exception as error:
+        return _reason(str(error))
     return ""
 
 
