@@ -55,6 +55,11 @@ class TestSigning:
             half.sign(keys / "operator").signatures == half.signatures
         )  # Ed25519 signs the same in the same way
 
+    def test_one_signature_never_counts_for_two_parties(self, signed: Agreement) -> None:
+        members = [{**member, "key": signed.operator.key} for member in signed.terms["members"][:1]]
+        other = Agreement({**signed.terms, "members": members + signed.terms["members"][1:]})
+        assert "client-0 has the same key as Clearing: one signature would count for both" in other.problems()
+
     def test_the_hash_is_that_of_the_terms_alone(self, draft: Agreement, signed: Agreement) -> None:
         assert draft.hash == signed.hash
 

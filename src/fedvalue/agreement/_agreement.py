@@ -117,6 +117,12 @@ class Agreement:
                 found.append(f"the key {one_line(one.key)[:40]!r} signed it, which is that of no party")
             elif not one.fits(message):
                 found.append(f"the signature of {known[one.key]} does not fit these terms")
+        parties = [party for party in (self.operator, *self.members) if party.key]
+        for i, party in enumerate(parties):
+            if same := [other.name for other in parties[:i] if other.key == party.key]:
+                found.append(
+                    f"{party.name} has the same key as {same[0]}: one signature would count for both"
+                )
         if self.unsigned:
             found.append(f"not signed by {listed(list(self.unsigned), _NAMED)}")
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fedvalue._text import one_line
 from fedvalue.agreement import Agreement, differences
 from fedvalue.errors import FedvalueError
 from fedvalue.evidence._methods import is_built_in
@@ -85,6 +86,7 @@ def _against_agreement(
         agreed = {name: part for name, part in job.items() if name != "test"}  # also in the scenario
         yield from differences(_comparable(agreed, agreed), _comparable(agreed, record))
         yield from _other_data(agreement.terms["members"], record.get("game") or {})
+        yield from _other_rows(agreement.terms["members"], record.get("scenario") or {})
 
 
 def _comparable(agreed: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,6 +114,22 @@ def _other_data(members: Sequence[Mapping[str, Any]], game: Mapping[str, Any]) -
         yield "the record says that a client has no data, which agreed with some"
     if any(len(of) > 1 for of in prints):
         yield "the record says that clients have the same data, which agreed with other data each"
+
+
+def _other_rows(members: Sequence[Mapping[str, Any]], scenario: Mapping[str, Any]) -> Iterator[str]:
+    """A federation tells the rows of each client, and its signatures are under them."""
+    if "fingerprints" not in scenario:
+        return
+    try:
+        told = dict(zip(scenario["clients"], scenario["fingerprints"], strict=True))
+    except (KeyError, TypeError, ValueError):
+        told = {}
+    for member in members:
+        if (
+            member["name"] in scenario.get("clients", ())
+            and told.get(member["name"]) != member["fingerprint"]
+        ):
+            yield f"the record has other rows of {one_line(member['name'])} than the agreement"
 
 
 def _left_out(values: Values, agreement: Agreement) -> list[str]:
