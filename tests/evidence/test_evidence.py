@@ -386,6 +386,31 @@ class TestSigning:
         assert not fv.verify(tmp_path / "run", signed_by=read_public_line(tmp_path / "other.pub")).sound
 
 
+class TestNamesOfFiles:
+    """Names are somebody else's text."""
+
+    def test_a_name_adds_no_line_to_the_verdict(self, case: Path) -> None:
+        (case / "run" / "a\nsound: The values: all is well").write_text("x")
+        found = fv.verify(case / "run", case / "agreement.json")
+        assert len(str(found).splitlines()) == len(found.lines()) + 1
+
+    def test_a_name_that_is_no_text_is_refused_where_it_would_be_written_down(self, case: Path) -> None:
+        try:
+            (case / "run" / "\udcff.txt").write_bytes(b"")
+        except OSError:
+            pytest.skip("this file system has no such names")
+        fv.verify(case / "run", case / "agreement.json").save(case / "verdict.html")
+        with pytest.raises(fv.InputError, match=r"is no text in UTF-8.*Rename"):
+            fv.evidence.sign(case / "run", case / "operator")
+
+    def test_a_name_that_is_too_long_is_a_finding(self, case: Path) -> None:
+        file = case / "run" / "evidence.json"
+        data = json.loads(file.read_text())
+        data["statement"]["files"]["x" * 5_000] = "0"
+        file.write_text(json.dumps(data))
+        assert any("cannot be read: File name too long" in line for line in wrong(case))
+
+
 class TestCommand:
     def test_exit_codes_and_the_page(self, case: Path) -> None:
         command = ["verify", str(case / "run"), "--agreement", str(case / "agreement.json")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from decimal import Decimal
@@ -85,8 +86,11 @@ def test_who_joins_leaves_or_is_absent(federation: Federation) -> None:
 
 def test_each_period_can_be_verified_by_itself_and_an_altered_one_is_found(federation: Federation) -> None:
     federation.value(0, 1)
-    federation.close("2026-Q1")
     kept = federation.folder / "consortium" / "2026-Q1"
+    kept.mkdir(parents=True)
+    for name in ("agreement.json", "evidence.json", "store.db.replies"):
+        (kept / name).write_text("of another run, which was killed before the period was closed")
+    federation.close("2026-Q1")
     assert fv.verify(kept).sound
     federation.value(0, 1, 2)  # the federation's own store grows; the copy does not
     assert federation.periods.verify() == []
@@ -99,6 +103,12 @@ def test_what_is_not_a_period(federation: Federation, tmp_path: Path) -> None:
         federation.close("2026-Q1")
     federation.value(0, 1)
     federation.close("2026-Q1")
+    with pytest.raises(InputError, match="2026-Q1 was closed with this run already"):
+        federation.close("2026-Q2")
+    values = federation.out / "values.json"
+    values.write_text(
+        json.dumps(json.loads(values.read_text()), indent=7)
+    )  # the same, written in another way
     with pytest.raises(InputError, match="2026-Q1 was closed with this run already"):
         federation.close("2026-Q2")
     federation.value(0, 1, rounds=3)

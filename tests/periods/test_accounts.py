@@ -96,5 +96,14 @@ def test_an_account_belongs_to_a_key(tmp_path: Path) -> None:
     periods.close("Q2", job(of(0, 2)))
     with pytest.raises(InputError, match="another key than it had then"):
         close("Q3", of(0, 1, 2), "other")  # the same rows, which may have been bought
-    assert close("Q3", of(0, 3, 2, names=NAMES), "bern").members[1].status == "returned"
+    periods.close("Q3", job(of(0, 1, 2)))  # a period without keys takes the account from nobody
+    with pytest.raises(InputError, match="another key than it had then"):
+        close("Q4", of(0, 1, 2), "other")
+    assert close("Q4", of(0, 3, 2, names=NAMES), "bern").members[1].status == "changed"
     assert periods.verify() == []
+
+
+def test_rows_of_a_client_that_left_long_ago_are_recognised_under_another_name(left: Periods) -> None:
+    joined = left.close("Q3", job(of(0, 1, 2, names=("Aachen", "Delft", "Como"))), **POT)
+    assert joined.members[1].status == "joined with the rows of Bern"
+    assert joined.balances.of("Bern").escrow

@@ -16,6 +16,7 @@ from fedvalue._files import json_from, json_ready, write_json
 from fedvalue._text import listed, one_line
 from fedvalue._version import __version__
 from fedvalue.agreement import Signature, canonical, message_of, public_line, signature_of, signatures_from
+from fedvalue.errors import InputError
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.run import EVIDENCE_FILE, is_within
@@ -79,7 +80,7 @@ def signatures_of(run: LeftRun, values: Values | None, signed_by: str | None) ->
         who = listed([names.get(key, f"the owner of {key}") for key in fitting], _NAMED) or "nobody"
         yield sound(_WHAT, f"{len(statement['files'])} files, signed by {who}")
     listed_files = statement["files"]
-    late = [name for path in run.written if (name := run.called(path)) not in listed_files]
+    late = [one_line(name)[:80] for path in run.written if (name := run.called(path)) not in listed_files]
     if late:
         yield unchecked(_WHAT, f"not among the files that were signed: {listed(late, _NAMED)}")
 
@@ -97,6 +98,13 @@ def _read(file: Path) -> tuple[dict[str, Any], tuple[Signature, ...]]:
 
 
 def _statement(run: LeftRun, values: Values) -> dict[str, Any]:
+    for path in run.written:
+        try:
+            path.name.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"The name of {one_line(path.name)!r} is no text in UTF-8, so it cannot be written down. Rename the file."
+            ) from error
     statement = {
         "format": _FORMAT,
         "fedvalue": __version__,
@@ -118,10 +126,14 @@ def _other_files(run: LeftRun, digests: dict[str, str]) -> Iterator[str]:
         yield f"{run.values_file.name} is not among the files that were signed"
     for name, digest in digests.items():
         path = run.folder / name
-        if not is_within(name) or not path.is_file():
-            yield f"{one_line(name)[:80]} was signed and is not there"
-        elif _digest(path) != digest:
-            yield f"{name} is not the file that was signed"
+        shown = one_line(name)[:80]
+        try:
+            if not is_within(name) or not path.is_file():
+                yield f"{shown} was signed and is not there"
+            elif _digest(path) != digest:
+                yield f"{shown} is not the file that was signed"
+        except OSError as error:
+            yield f"{shown} was signed and cannot be read: {error.strerror}"
 
 
 def _names(run: LeftRun) -> dict[str, str]:

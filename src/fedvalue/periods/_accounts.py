@@ -36,7 +36,7 @@ def refuse_strangers(
 ) -> None:
     """Raises where a client may be another one than that whose account it would get: other rows, or another key.
 
-    Who signed with the same key as before is the same whatever its rows are; who was `renamed`, or is named in `same`, is so by
+    Who signed with the same key as the last time that it had one is the same whatever its rows are; who was `renamed`, or is named in `same`, is so by
     the word of whoever closes the period. Changed rows of a client that was in the period before are doubted only where its
     account holds a debt or escrow.
     """
@@ -44,16 +44,16 @@ def refuse_strangers(
         last = _last(closed, attendance.was.get(name, name))
         if last is None or name in same or name in attendance.was:
             continue
-        key = keys.get(name, "")
-        if key and key == last.key:
+        key, before_key = keys.get(name, ""), _last_key(closed, attendance.was.get(name, name))
+        if key and key == before_key:
             continue
-        if key and last.key:
+        if key and before_key:
             why = "it has another key than it had then"
         elif data == last.data:
             continue
         elif attendance.status[name] == "returned":
             why = "it comes back with other rows"
-        elif last.key:
+        elif before_key:
             why = "it has other rows, and not the key that it had then"
         elif before.of(name).debt or before.of(name).escrow:
             why = "it has other rows, and its account holds a debt or escrow"
@@ -70,3 +70,15 @@ def _last(closed: Sequence[Period], name: str) -> Member | None:
     """The last time that somebody of this name took part."""
     members = (member for period in reversed(closed) for member in period.members)
     return next((member for member in members if member.name == name), None)
+
+
+def _last_key(closed: Sequence[Period], name: str) -> str:
+    """The key that somebody of this name, or of the one before it, had last: a period without keys takes it from nobody."""
+    for period in reversed(closed):
+        for member in period.members:
+            if member.name == name:
+                if member.key:
+                    return member.key
+                name = member.was or name
+                break
+    return ""

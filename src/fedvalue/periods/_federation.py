@@ -17,7 +17,7 @@ from fedvalue.errors import InputError
 from fedvalue.periods._accounts import said_the_same
 from fedvalue.periods._close import Begun, keys_of
 from fedvalue.periods._entry import Period
-from fedvalue.periods._folder import SEALED, STORE_FILE, check_name, digest_of
+from fedvalue.periods._folder import SEALED, STORE_FILE, check_name
 from fedvalue.periods._members import Client, attend
 from fedvalue.periods._store import holds, refuse_altered_store
 from fedvalue.periods._terms import refuse_other_terms
@@ -26,7 +26,6 @@ from fedvalue.report import FEDERATION
 from fedvalue.run import (
     AGREEMENT_FILE,
     EVIDENCE_FILE,
-    VALUES_FILE,
     find_store,
     read_record,
     read_values,
@@ -77,12 +76,12 @@ class LeftByFederation:
         try:
             into.mkdir(parents=True, exist_ok=True)
             for name in (*SEALED, EVIDENCE_FILE):
+                (into / name).unlink(missing_ok=True)  # of another run that was not closed
                 if (
                     name not in (STORE_FILE, book_beside(into / STORE_FILE).name)
                     and (self.folder / name).is_file()
                 ):
                     shutil.copyfile(self.folder / name, into / name)
-            (into / STORE_FILE).unlink(missing_ok=True)
             with (
                 closing(sqlite3.connect(f"file:{self.store.resolve()}?mode=ro", uri=True)) as source,
                 closing(sqlite3.connect(into / STORE_FILE)) as copy,
@@ -136,8 +135,8 @@ def begin_federation(
     """The period of such a run, after the same checks as for a job."""
     check_name(name, closed)
     refuse_altered_store(folder, closed)
-    digest = digest_of(left.folder / VALUES_FILE)
-    if paid := [period.name for period in closed if period.files.get(VALUES_FILE) == digest]:
+    told = left.values.to_dict()
+    if paid := [one.name for one in closed if read_values(folder / one.name).to_dict() == told]:
         raise InputError(
             f"The period {paid[0]} was closed with this run already. Nobody is paid twice by it."
         )

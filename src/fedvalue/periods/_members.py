@@ -57,7 +57,9 @@ def attend(
         else:
             status[name] = "returned" if former in ever else "joined"
     here = {was.get(name, name) for name in (*names, *absent)}
-    rows_of = {data: name for name, data in before.items() if name not in here}
+    last = {member.name: member.data for period in closed for member in period.members}
+    others = {member.was for period in closed for member in period.members}
+    rows_of = {data: name for name, data in last.items() if name not in here | others}
     for name, data, _ in clients:
         if status[name] == "joined" and data in rows_of:
             status[name] = f"joined with the rows of {rows_of[data]}"
