@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from numbers import Integral, Real
 from os import PathLike, fspath
 from pathlib import Path
@@ -172,7 +172,8 @@ def _check_call(known: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, 
     try:
         known.bind(*args, **kwargs)
     except TypeError as error:
-        names = [p.name for p in known.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        stars = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
+        names = [p.name for p in known.parameters.values() if p.kind not in stars and p.name != "cls"]
         wrong = [key for key in kwargs if key not in names]
         arguments = f"Arguments: {', '.join(names)}."
         if wrong:

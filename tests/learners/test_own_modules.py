@@ -271,6 +271,10 @@ class TestOwnModules:
             (lambda: nn.Sequential(nn.Flatten(), nn.Linear(60, 10)), r"cannot take this scenario's samples"),
             (BatchMean, r"depends on the other samples of the batch"),
             (Squeezing, r"shape \(1, 10\) for a batch of one sample. Got shape \(10,\)"),
+            (
+                lambda: nn.DataParallel(nn.Sequential(nn.Flatten(), nn.Linear(64, 10))),
+                r"holds a DataParallel.*plain",
+            ),
             (lambda: nn.Linear(0, -1), r"cannot be made: \w+Error: .*is called with the scenario"),
         ],
         ids=[
@@ -287,6 +291,7 @@ class TestOwnModules:
             "wrong width",
             "mean over the batch",
             "squeeze",
+            "wrapped",
             "factory that fails",
         ],
     )

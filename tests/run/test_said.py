@@ -94,6 +94,11 @@ class TestTruth:
         )  # the untrained model is no training
         assert "Also evaluated, for comparison: all clients together." in plan.lines()
 
+    def test_the_loss_is_said_where_one_was_chosen(self) -> None:
+        usual, focal = (str(fv.run("digits", **SMALL, budget=8, loss=loss)) for loss in (None, "focal"))
+        assert ", loss" not in usual
+        assert ", loss focal, seed 0" in focal
+
     def test_an_exported_table_holds_utilities(self, tmp_path: Path) -> None:
         fv.run("digits", **SMALL, method="exact", metric="loss", store=tmp_path / "s.db")
         with fv.UtilityStore(tmp_path / "s.db") as store:

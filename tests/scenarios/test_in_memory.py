@@ -146,6 +146,19 @@ class TestArrays:
         assert (made.test.y.shape, made.classes) == ((3, 4), 2)
         assert sorted(made.test.x) == ["attention_mask", "input_ids"]
 
+    def test_labels_of_a_task_of_ones_own_stay_as_they_are(self):
+        x = np.eye(3)
+        pair = (x, [[1, 0], [0, 1], [1, 1]])
+        made = fv.Scenario.from_arrays([pair, pair], test=pair, task="own")
+        assert (made.task, made.classes, made.test.y.tolist()) == ("own", 0, pair[1])
+        assert fv.Scenario.from_arrays(
+            [(x, [[1], [0], [1]])], test=(x, [[1]] * 3), task="own"
+        ).test.y.shape == (3, 1)
+        with pytest.raises(fv.InputError, match=r"has no argument 'x'. Arguments: clients, test"):
+            fv.Scenario.from_arrays([pair], test=pair, x=1)  # type: ignore[call-arg]
+        with pytest.raises(fv.ScenarioError, match=r"leave classes=… out"):
+            fv.Scenario.from_arrays([pair, pair], test=pair, task="own", classes=2)
+
     def test_tested_by_client_with_own_names(self):
         pairs = [(np.arange(20.0)[:, None], [0, 1] * 10)] * 2
         made = fv.Scenario.from_arrays(pairs, test="by-client", names=["u", "v"])

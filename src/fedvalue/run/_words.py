@@ -46,14 +46,20 @@ def _rules(model: str, learner: Learner, rules: Training) -> str:
     weights = "" if rules.weights == "rows" else f", {rules.weights} weights"
     weights += f" (at most {rules.max_share:.0%} of all)" if rules.max_share else ""
     if rules.algorithm == "fedsgd":
-        return f"fedsgd with {rounds}, rate {rules.rate:g}{_further(rules)}{weights}"
+        return f"fedsgd with {rounds}, rate {rules.rate:g}{_further(rules)}{weights}{_loss(learner)}"
     extra = f", momentum {rules.momentum:g}" if rules.momentum else ""
     extra += f", mu {rules.mu:g}" if rules.mu else ""
     extra += _further(rules)
     return (
         f"{rules.algorithm} with {rounds} × {rules.epochs} epochs, batch {rules.batch}, {rules.optimizer}, "
-        f"rate {rules.rate:g}{extra}{weights}"
+        f"rate {rules.rate:g}{extra}{weights}{_loss(learner)}"
     )
+
+
+def _loss(learner: Learner) -> str:
+    """The loss, where one was chosen."""
+    chosen = getattr(learner, "loss", None)
+    return "" if chosen is None else f", loss {getattr(chosen, 'name', chosen)}"
 
 
 def _further(rules: Training) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedvalue._checks import as_array
 from fedvalue._text import plural
 from fedvalue.errors import ScenarioError
-from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION, Dataset, Scenario
+from fedvalue.scenarios._base import CLASSIFICATION, OWN, REGRESSION, Dataset, Scenario
 from fedvalue.scenarios._build import FEW_ROWS, Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown
 from fedvalue.scenarios._examine import understood
@@ -83,7 +83,7 @@ def from_arrays(
     if tested_by_client and test != BY_CLIENT:
         raise unknown("test", test, [BY_CLIENT])
     whose = {**pairs, **({} if tested_by_client else {_TEST: test})}
-    rows = {who: _pair(given, who) for who, given in whose.items()}
+    rows = {who: _pair(given, who, one_column=task != OWN) for who, given in whose.items()}
     labels = _labels(rows, len(pairs), task, classes)
     data = [Dataset(x, y) for (x, _), y in zip(rows.values(), labels.y, strict=True)]
     scenario = Scenario(
@@ -91,7 +91,7 @@ def from_arrays(
         tuple(data[: len(pairs)]),
         tuple(pairs),
         data[-1],
-        CLASSIFICATION if labels.names else REGRESSION,
+        OWN if task == OWN else CLASSIFICATION if labels.names else REGRESSION,
         len(labels.names),
         vocabulary,
         test_parts or {},
@@ -142,8 +142,8 @@ def _named(clients: Any, names: Sequence[str] | None) -> dict[str, Any]:
     return dict(zip(called, clients, strict=True))
 
 
-def _pair(given: Any, who: str) -> tuple[Any, NDArray[Any]]:
-    """Features and labels of one client; sparse matrices are filled up."""
+def _pair(given: Any, who: str, one_column: bool) -> tuple[Any, NDArray[Any]]:
+    """Features and labels of one client; sparse matrices are filled up. `one_column`: labels in one are one for each row."""
     if isinstance(given, Dataset):
         return given.x, given.y
     if not isinstance(given, (tuple, list)) or len(given) != 2:
@@ -152,7 +152,7 @@ def _pair(given: Any, who: str) -> tuple[Any, NDArray[Any]]:
     x, y = given
     x = x.toarray() if hasattr(x, "toarray") else x
     y = as_array(y, f"The labels of {who}", error=ScenarioError)
-    return x, y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
+    return x, y.reshape(-1) if one_column and y.ndim == 2 and y.shape[1] == 1 else y
 
 
 def _labels(
@@ -161,7 +161,14 @@ def _labels(
     task: str | None,
     classes: int | Sequence[str] | None,
 ) -> Labels:
-    """Classes or targets, by the rules of a folder; classes that are given keep their numbers."""
+    """Classes or targets, by the rules of a folder; classes that are given keep their numbers. Those of a task of one's own
+    are what they are."""
+    if task == OWN:
+        if classes is not None:
+            raise ScenarioError(
+                "The labels of a task of your own are what you make of them: leave classes=… out."
+            )
+        return Labels([y for _, y in rows.values()], ())
     several = next((who for who, (_, y) in rows.items() if y.ndim != 1), None)
     if several is not None:
         return _several_a_row(rows, several, task, classes)
@@ -195,7 +202,7 @@ def _several_a_row(
     if classes is None and task != REGRESSION:
         raise ScenarioError(
             f"Labels of {who} have the shape {rows[who][1].shape}: several a row. Say how many classes there are "
-            "(classes=…), or task='regression'."
+            "(classes=…), or task='regression', or task='own' where loss and metric are yours."
         )
     names = (
         () if classes is None else tuple(map(str, range(classes) if isinstance(classes, int) else classes))

@@ -95,6 +95,14 @@ def check_module(module: object, scenario: Scenario) -> Checked:
     """
     if not isinstance(module, nn.Module):
         raise InputError(f"A model factory must return an nn.Module. Got {type(module).__name__}.")
+    wrapped = next(
+        (m for m in module.modules() if isinstance(m, (torch.jit.ScriptModule, nn.DataParallel))), None
+    )
+    if wrapped is not None:
+        raise InputError(
+            f"The model holds a {type(wrapped).__name__}, whose parameters cannot be exchanged. Give the plain nn.Module, "
+            "without torch.jit or DataParallel: models are laid side by side here."
+        )
     x = _two(scenario)
     try:
         _shape_statistics(module, x)
