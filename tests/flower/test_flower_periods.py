@@ -98,6 +98,18 @@ def test_each_period_can_be_verified_by_itself_and_an_altered_one_is_found(feder
     assert federation.periods.verify() == ["2026-Q1: store.db was altered after the period was closed"]
 
 
+def test_values_that_do_not_follow_from_the_trainings_pay_nobody(federation: Federation) -> None:
+    federation.value(0, 1)
+    file = federation.out / "values.json"
+    told = json.loads(file.read_text())
+    told.pop("checksum")
+    told["mean"].reverse()
+    fv.Values.from_dict(told).save(file)  # with a checksum that fits
+    with pytest.raises(InputError, match="something is wrong with: The values: computed again from the store"):
+        federation.close("2026-Q1")
+    assert federation.periods.closed == ()
+
+
 def test_what_is_not_a_period(federation: Federation, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="There is no file"):
         federation.close("2026-Q1")

@@ -32,7 +32,7 @@ from fedvalue.run import EVIDENCE_FILE, Job, MethodLike, as_method
 from fedvalue.store import UtilityStore
 from fedvalue.values import Values
 
-__all__ = ["EVIDENCE_FILE", "Check", "Verdict", "sign", "verify"]
+__all__ = ["EVIDENCE_FILE", "Check", "Verdict", "refuse_wrong", "sign", "verify"]
 
 _NOT_RUN = "code that is named in the files of a run is not run by whoever checks them"
 
@@ -93,18 +93,31 @@ def sign(run: str | PathLike[str], key: str | PathLike[str]) -> Path:
 
     Others may sign the same files, too. Files that are written later are not covered: sign again.
     """
-    left, found = open_run(as_path("A run", run), None, None)
+    left, bad = _examined(as_path("A run", run))
+    if bad is not None or left.values is None:
+        raise InputError(f"These results are not signed, because something is wrong with them: {_said(bad)}")
+    return write_signed(left, left.values, key)
+
+
+def refuse_wrong(run: Path) -> None:
+    """Raises where something is wrong with results that somebody is to be paid by. They need not be signed yet."""
+    _, bad = _examined(run)
+    if bad is not None:
+        raise InputError(f"Nobody is paid by results that something is wrong with: {_said(bad)}")
+
+
+def _said(bad: Check | None) -> str:
+    return "" if bad is None else f"{bad.what}: {bad.text}. `fedvalue verify` lists everything."
+
+
+def _examined(run: Path) -> tuple[LeftRun, Check | None]:
+    """A run, and the first thing that is wrong with it, whoever has signed it."""
+    left, found = open_run(run, None, None)
     found += consistency(left)
     if left.values is not None and left.store is not None:
         with UtilityStore(left.store, create=False) as opened, nothing_imported(_NOT_RUN):
             found += _of_store(left, opened, left.values, None)
-    bad = [check for check in found if check.state == "wrong"]
-    if bad or left.values is None:
-        raise InputError(
-            f"These results are not signed, because something is wrong with them: {bad[0].what}: {bad[0].text}. "
-            "`fedvalue verify` lists everything."
-        )
-    return write_signed(left, left.values, key)
+    return left, next((check for check in found if check.state == "wrong"), None)
 
 
 def _of_store(

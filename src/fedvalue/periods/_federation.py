@@ -14,6 +14,7 @@ from typing import Any
 from fedvalue._files import json_ready
 from fedvalue.agreement import Agreement, read_agreement
 from fedvalue.errors import InputError
+from fedvalue.evidence import refuse_wrong
 from fedvalue.periods._accounts import said_the_same
 from fedvalue.periods._close import Begun, keys_of
 from fedvalue.periods._entry import Period
@@ -120,6 +121,7 @@ def read_federation(run: Path) -> LeftByFederation:
         raise InputError(
             f"The values were made under the agreement {values.agreement}, and {file} is not it, with all its signatures."
         )
+    refuse_wrong(run)
     return LeftByFederation(run, values, record, store, agreed)
 
 
