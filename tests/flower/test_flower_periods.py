@@ -105,7 +105,9 @@ def test_values_that_do_not_follow_from_the_trainings_pay_nobody(federation: Fed
     told.pop("checksum")
     told["mean"].reverse()
     fv.Values.from_dict(told).save(file)  # with a checksum that fits
-    with pytest.raises(InputError, match="something is wrong with: The values: computed again from the store"):
+    with pytest.raises(
+        InputError, match="something is wrong with: The values: computed again from the store"
+    ):
         federation.close("2026-Q1")
     assert federation.periods.closed == ()
 
