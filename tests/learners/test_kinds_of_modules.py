@@ -96,10 +96,10 @@ class Words(nn.Module):
 class Padded(nn.Module):
     """Dark pixels are padding: their vector is not zero, and stays as it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__()
         self.words, self.place, self.head = (
-            nn.Embedding(4, 6, padding_idx=0),
+            nn.Embedding(4, 6, padding_idx=0, **options),
             nn.Linear(64, 6),
             nn.Linear(6, 10),
         )
@@ -190,6 +190,7 @@ STACKED: dict[str, Make] = {
     "transformer encoder": encoder,
     "masked transformer": Masked,
     "words with padding": Padded,
+    "words by their frequency": lambda: Padded(scale_grad_by_freq=True),
     "convolution along time": lambda: Rows(nn.Conv1d(8, 8, 3, padding=1)),
     "transposed convolution": lambda: nn.Sequential(
         nn.ConvTranspose2d(1, 2, 3), nn.Flatten(), nn.Linear(200, 10)

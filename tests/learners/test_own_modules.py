@@ -26,6 +26,7 @@ from marks import first_fast
 from torch import nn
 from torch.func import functional_call
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
+from torch.utils.checkpoint import checkpoint
 
 from fedvalue.errors import InputError
 from fedvalue.learners import make_learner
@@ -109,6 +110,15 @@ class BatchMean(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layer(x.flatten(1) - x.flatten(1).mean(0))
+
+
+class Recomputed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Linear(64, 10), nn.Linear(10, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(checkpoint(lambda x: self.layer(x).tanh(), x.flatten(1), use_reentrant=False))
 
 
 class Squeezing(nn.Module):
@@ -275,6 +285,7 @@ class TestOwnModules:
                 lambda: nn.DataParallel(nn.Sequential(nn.Flatten(), nn.Linear(64, 10))),
                 r"holds a DataParallel.*plain",
             ),
+            (Recomputed, r"layers again in the backward pass"),
             (lambda: nn.Linear(0, -1), r"cannot be made: \w+Error: .*is called with the scenario"),
         ],
         ids=[
@@ -292,6 +303,7 @@ class TestOwnModules:
             "mean over the batch",
             "squeeze",
             "wrapped",
+            "checkpoints",
             "factory that fails",
         ],
     )

@@ -123,7 +123,9 @@ def check_module(module: object, scenario: Scenario) -> Checked:
             "that normalise by the batch must keep running statistics, for test rows."
         )
     _check_alone(module, x, tuple(outputs.shape[1:]))
-    whole = bool(state) or not _says_the_same(module.train(), x, held)
+    _check_backward(module.train(), x, held)
+    by_frequency = any(isinstance(m, nn.Embedding) and m.scale_grad_by_freq for m in module.modules())
+    whole = bool(state) or by_frequency or not _says_the_same(module.train(), x, held)
     least = 1 if not whole or _takes_one(module.train(), x, held) else 2
     return Checked(module, form, tuple(state), whole, least)
 
@@ -157,6 +159,32 @@ def _check_state(module: nn.Module, names: Sequence[str]) -> None:
                 f"The model changes its buffer {name!r} in training, which holds truth values: those of several models have "
                 "no average. Make it a float."
             )
+
+
+def _check_backward(module: nn.Module, x: Samples, held: HeldBuffers) -> None:
+    """Refuses a module that computes layers again in the backward pass: its parameters are those of another model by then."""
+    calls: list[int] = []
+    hooks = [m.register_forward_pre_hook(lambda *_: calls.append(1)) for m in module.modules()]
+    gradients = [(p, p.grad) for p in module.parameters()]
+    try:
+        with seeded(0), torch.enable_grad():
+            outputs = call(module, x)
+            before = len(calls)
+            if outputs.requires_grad:
+                torch.autograd.backward(outputs.float().sum())
+    except RuntimeError:  # training will say why
+        return
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        held.put_back()
+    if len(calls) > before:
+        raise InputError(
+            "The model computes layers again in the backward pass (torch.utils.checkpoint), when its parameters are those of "
+            "another model. Switch that off; of transformers it is gradient_checkpointing_disable()."
+        )
 
 
 @torch.no_grad()
