@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from dataclasses import replace
@@ -384,6 +385,32 @@ class TestSigning:
         sign(tmp_path / "run", tmp_path / "key")
         assert fv.verify(tmp_path / "run", signed_by=read_public_line(tmp_path / "key.pub")).sound
         assert not fv.verify(tmp_path / "run", signed_by=read_public_line(tmp_path / "other.pub")).sound
+
+
+class TestHostilePayouts:
+    """What a file of somebody else says must not take all memory, or wait for ever."""
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            (
+                {"stability": {"draws": 10**10}},
+                "NOT CHECKED: payout.json: it says that it was made with more than",
+            ),
+            (
+                {"pot": "1e99999999999"},
+                "WRONG: payout.json: it cannot be shared out again: The pot must be a plain",
+            ),
+            ({"absent_rule": "last-period=PIPE"}, "the earlier period: it is no file"),
+        ],
+    )
+    def test_they_are_findings(self, change: dict[str, Any], says: str, case: Path) -> None:
+        os.mkfifo(case / "pipe")
+        file = case / "run" / "payout.json"
+        data = {k: v for k, v in json.loads(file.read_text()).items() if k != "checksum"} | change
+        text = json.dumps(sealed(data)).replace("PIPE", str(case / "pipe"))
+        file.write_text(json.dumps(sealed({k: v for k, v in json.loads(text).items() if k != "checksum"})))
+        assert any(says in line for line in fv.verify(case / "run").lines())
 
 
 class TestNamesOfFiles:

@@ -22,6 +22,7 @@ from fedvalue.what_if import copies_by
 __all__ = ["PAYOUT_FORMAT", "is_payout", "payouts", "shared_out_in"]
 
 PAYOUT_FORMAT = "fedvalue.payout/1"
+_MOST_DRAWS = 1_000_000  # what somebody else has written must not take all memory
 _CSV, _MARKDOWN = "client,value,half_width_95,share,payout", "# Payout\n"
 
 
@@ -98,6 +99,9 @@ def _from_json(
         yield undecided(file.name, "copies share one part in it, and who they are only trainings say")
         return
     try:
+        if data["stability"]["draws"] > _MOST_DRAWS:
+            yield undecided(file.name, f"it says that it was made with more than {_MOST_DRAWS:,} draws")
+            return
         how = data["pot"], data["rule"], data["min_share"], data["round"], data["currency"]
         options: dict[str, Any] = {"absent": data["absent_rule"], "anyway": True}
         options |= {"draws": data["stability"]["draws"]} if data["stability"]["draws"] else {}

@@ -179,6 +179,8 @@ def _of_earlier(path: Path) -> AbsentRule:
     """By values, or by the amounts of a payout; which of them, the file says itself."""
     file = path / "values.json" if path.is_dir() else path
     try:
+        if file.exists() and not file.is_file():
+            raise InputError(f"Cannot read {file}, the earlier period: it is no file.")
         data: Any = json_from(file.read_bytes())
     except OSError as error:
         raise InputError(f"Cannot read {file}, the earlier period: {error.strerror}.") from error

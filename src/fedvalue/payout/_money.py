@@ -12,6 +12,7 @@ from fedvalue.errors import InputError
 __all__ = ["Amount", "as_decimal", "deal", "in_steps", "split"]
 
 Amount: TypeAlias = "Decimal | int | str | float"
+_MOST_DIGITS = 10**6  # as a fraction, 1e99999999999 would take all memory
 _MOST_STEPS = 10**15  # amounts stay well within the 28 digits of a Decimal
 
 
@@ -23,7 +24,7 @@ def as_decimal(amount: Amount, what: str) -> Decimal:
         exact = Decimal(text if text.isascii() and "_" not in text else "nan")
     except InvalidOperation:
         exact = Decimal("nan")
-    if not exact.is_finite():
+    if not exact.is_finite() or abs(exact.adjusted()) > _MOST_DIGITS:
         raise InputError(f"{what} must be a plain number such as 1000 or 0.01. Got {amount!r}.")
     return exact
 
