@@ -412,6 +412,11 @@ class TestHostilePayouts:
         file.write_text(json.dumps(sealed({k: v for k, v in json.loads(text).items() if k != "checksum"})))
         assert any(says in line for line in fv.verify(case / "run").lines())
 
+    def test_a_page_whose_data_never_ends(self, case: Path) -> None:
+        mark = 'Written by fedvalue <script type="application/json" id="fedvalue-report">'
+        (case / "run" / "page.html").write_text(mark * 200_000)  # took minutes
+        assert any("do not give this page" in line for line in fv.verify(case / "run").lines())
+
 
 class TestNamesOfFiles:
     """Names are somebody else's text."""

@@ -13,9 +13,7 @@ from fedvalue.report import Cover, Terms
 
 __all__ = ["Told", "is_page", "is_statement", "told_by"]
 
-_DATA = re.compile(
-    rb'<script type="application/json" id="fedvalue-(?:report|statement)">(.*?)</script>', re.DOTALL
-)
+_DATA = re.compile(rb'<script type="application/json" id="fedvalue-(?:report|statement)">')
 _RELEASE = re.compile(rb"Written by fedvalue ([^\s<]+)\.(?=\s|<)")
 _STATEMENT = {".html": b'id="fedvalue-statement"', ".md": b"# Statement for "}
 # By any of these, so that no single one that is altered makes a page one of others.
@@ -55,13 +53,20 @@ def told_by(file: Path) -> Told:
     """A page has its data in itself; a text has only the release."""
     content = file.read_bytes()
     releases = {name.decode(errors="replace") for name in _RELEASE.findall(content)}
-    found = _DATA.search(content)
+    found = _data_in(content)
     if found is None and file.suffix == ".md":
         return Told(frozenset(releases), None, None)
     try:
-        data: Any = json_from(b"" if found is None else found[1])
+        data: Any = json_from(found or b"")
         releases.add(str(data["fedvalue"]))
         return Told(frozenset(releases), Terms(**data["terms"]), Cover(**data["cover"]))
     except (ValueError, KeyError, TypeError, FedvalueError):
         # Altered: no page that is written now will be the same.
         return Told(frozenset({__version__}), Terms(), Cover())
+
+
+def _data_in(content: bytes) -> bytes | None:
+    """What stands between the marks, found in one pass: an expression would try each of many marks that never end."""
+    begin = _DATA.search(content)
+    end = -1 if begin is None else content.find(b"</script>", begin.end())
+    return None if begin is None or end < 0 else content[begin.end() : end]
