@@ -108,6 +108,8 @@ class TestPlots:
         ax.figure.canvas.draw()  # a name is no formula
         assert ax.get_xlabel() == r"value, in \$a\$, ± 95%"
         assert values().plot_errors().get_legend().get_texts()[0].get_text() == "test rows"
+        unknown = fv.value([0.0, 1.0, 2.0, 4.0], method="permutation", budget=3)
+        assert [text.get_text() for text in unknown.plot_errors().texts] == ["not known"]
         of_run = result()
         assert len(of_run.plot_coalitions().collections[0].get_offsets()) == 8
         assert of_run.plot(ax=ax) is ax

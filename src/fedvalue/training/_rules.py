@@ -135,7 +135,8 @@ class Training:
             if not all(c.isdecimal() and isinstance(w, (int, float)) and w > 0 for c, w in weights.items()):
                 raise InputError(
                     "class_weights must be balanced or a positive number by class, such as {0: 1, 1: 5} "
-                    f"(--class-weights 0=1,1=5). Got {self.class_weights!r}."
+                    f"(--class-weights 0=1,1=5). Got {self.class_weights!r}. Classes are numbered from 0, in the order in which "
+                    "fedvalue data check lists them."
                 )
 
     def _check_schedule(self) -> None:

@@ -45,6 +45,10 @@ def plot_errors(values: Values, ax: Any) -> Axes:
             start = start + np.square(error)
     if start.any():
         ax.legend()
+    else:
+        none = "none" if all(error is not None for error in values.errors.values()) else "not known"
+        ax.text(0.5, 0.5, none, transform=ax.transAxes, ha="center", va="center")
+        ax.set_xticks([])
     ax.set_xlabel("variance of the value")
     ax.set_title("What the errors are made of", loc="left")
     return ax  # type: ignore[no-any-return]
