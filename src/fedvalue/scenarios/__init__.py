@@ -8,9 +8,10 @@ from typing import Any
 
 from fedvalue._checks import as_path, checked_call
 from fedvalue.scenarios import adult, digits, femnist, files, mnist, sent140, synthetic
-from fedvalue.scenarios._base import CLASSIFICATION, OWN, REGRESSION, Dataset, Scenario
+from fedvalue.scenarios._base import Scenario
 from fedvalue.scenarios._build import FEW_ROWS, Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown, whole
+from fedvalue.scenarios._dataset import CLASSIFICATION, OWN, REGRESSION, Dataset
 from fedvalue.scenarios._features import (
     Features,
     bytes_in,

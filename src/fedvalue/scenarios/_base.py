@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._checks import as_array, checked_init, expect
+from fedvalue._checks import checked_init, expect
 from fedvalue.errors import ScenarioError
-from fedvalue.scenarios._features import Features, as_features, leaves, mapped, shape_of
+from fedvalue.scenarios._dataset import CLASSIFICATION, OWN, REGRESSION, Dataset, described
+from fedvalue.scenarios._features import leaves, mapped, shape_of
 from fedvalue.scenarios._from_data import FromData
 from fedvalue.scenarios._numbers import class_numbers, finite, float32, labels_in, whole_numbers
 from fedvalue.scenarios._report import DataReport
@@ -20,53 +21,9 @@ from fedvalue.scenarios._scale import Scale, common_scale
 from fedvalue.scenarios._shown import scenario_lines
 from fedvalue.store import fingerprint
 
-__all__ = ["CLASSIFICATION", "OWN", "REGRESSION", "Dataset", "Scenario"]
+__all__ = ["Scenario"]
 
-CLASSIFICATION = "classification"
-REGRESSION = "regression"
-OWN = "own"
 _LEAST_SPREAD = 1e-5  # of the centre: float32 still tells a hundred steps apart
-
-
-@checked_init
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """The rows of one party: features `x` (rows first) and labels or targets `y`.
-
-    Features are one array, or several: a tuple of arrays, which a model gets one after the other, or arrays by name
-    (token ids and a mask), which it gets as keyword arguments. Labels are a number per row, or several: a class for
-    every token or pixel, an image for an image.
-
-    >>> len(Dataset(x=[[0.0, 1.0], [1.0, 0.0]], y=[0, 1]))
-    2
-    >>> sorted(Dataset(x={"input_ids": [[5, 2]], "attention_mask": [[1, 1]]}, y=[1]).x)
-    ['attention_mask', 'input_ids']
-    """
-
-    x: Features
-    y: NDArray[Any]
-    here: ClassVar[bool] = True  # whether these are the rows themselves
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "x", as_features(self.x))
-        object.__setattr__(self, "y", as_array(self.y, "The labels of a dataset", error=ScenarioError))
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def rows(self, chosen: Any) -> Dataset:
-        """Some of the rows, by their numbers or as a slice."""
-        return Dataset(mapped(lambda leaf: leaf[chosen], self.x), self.y[chosen])
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The same for the same rows in the same order, whoever holds them."""
-        return fingerprint((self.x, self.y))[0]
-
-    @property
-    def changed(self) -> bool:
-        """Whether the rows were changed in place since their fingerprint was taken."""
-        return fingerprint((self.x, self.y))[0] != self.fingerprint
 
 
 @checked_init
@@ -196,7 +153,7 @@ class Scenario(FromData):
     def summary(self) -> list[dict[str, Any]]:
         """Per client: name, samples, and the label histogram or the mean and spread of the targets."""
         return [
-            {"name": name, **_described(data, self.task, self.classes)}
+            {"name": name, **described(data, self.task, self.classes)}
             for name, data in zip(self.names, self.clients, strict=True)
         ]
 
@@ -210,7 +167,7 @@ class Scenario(FromData):
             "vocabulary": self.vocabulary,
             "shape": shape_of(self.test.x),
             "clients": self.summary(),
-            "test": _described(self.test, self.task, self.classes),
+            "test": described(self.test, self.task, self.classes),
             "test_parts": {name: len(rows) for name, rows in self.test_parts.items()},
             "details": dict(self.details),
             **({} if self.report is None else {"report": self.report.to_dict()}),
@@ -227,8 +184,8 @@ class Scenario(FromData):
         """The scenario with at most so many rows per client, spread over each client's own: for trying things out."""
         if rows >= max(map(len, self.clients)):
             return self
-        clients = tuple(_some(data, rows) for data in self.clients)
-        test = _some(self.test, rows * self.n)
+        clients = tuple(data.thinned(rows) for data in self.clients)
+        test = self.test.thinned(rows * self.n)
         return replace(self, clients=clients, test=test, test_parts={}, details={})
 
     def _converted(self, data: Dataset, whose: str) -> Dataset:
@@ -282,25 +239,6 @@ class Scenario(FromData):
             return []
         unseen = np.setdiff1d(_classes_in([test]), _classes_in(clients)).tolist()
         return [f"The test set holds classes that no client has: {unseen}."] if unseen else []
-
-
-def _some(data: Dataset, most: int) -> Dataset:
-    places = np.linspace(0, len(data) - 1, most).astype(int) if len(data) > most else slice(None)
-    return data.rows(places)
-
-
-def _described(data: Dataset, task: str, classes: int) -> dict[str, Any]:
-    """Samples and label histogram, or mean and standard deviation of the targets (None without rows)."""
-    if not data.here or task == OWN:
-        return {"samples": len(data)}
-    if task == CLASSIFICATION:
-        return {"samples": len(data), "labels": np.bincount(labels_in(data.y), minlength=classes).tolist()}
-    targets = data.y.astype(np.float64)
-    return {
-        "samples": len(data),
-        "mean": float(targets.mean()) if len(data) else None,
-        "sd": float(targets.std()) if len(data) else None,
-    }
 
 
 def _check_kinds(scenario: Scenario) -> None:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.errors import ScenarioError
-from fedvalue.scenarios._base import CLASSIFICATION, Dataset, Scenario
+from fedvalue.scenarios._base import Scenario
 from fedvalue.scenarios._changes import Party, Setting, riders
 from fedvalue.scenarios._checks import stream, unknown, whole
+from fedvalue.scenarios._dataset import CLASSIFICATION, Dataset
 from fedvalue.scenarios._held_out import BY_CLIENT, Tested, hold_out, without_own_rows
 from fedvalue.scenarios._partition import PARTITIONS, Partition, Rows, parse, same, shares, subset
 from fedvalue.scenarios._report import DataReport

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.errors import ScenarioError
-from fedvalue.scenarios._base import Dataset
 from fedvalue.scenarios._checks import number, whole
+from fedvalue.scenarios._dataset import Dataset
 
 __all__ = [
     "Change",

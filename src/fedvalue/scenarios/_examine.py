@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from fedvalue._checks import did_you_mean
 from fedvalue._text import plural, shortened
 from fedvalue.errors import ScenarioError
-from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._checks import unknown
 from fedvalue.scenarios._columns import Column, decided
+from fedvalue.scenarios._dataset import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._findings import far_findings, row_findings
 from fedvalue.scenarios._images import Look
 from fedvalue.scenarios._labels import Labels, labelled

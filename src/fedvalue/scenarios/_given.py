@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from fedvalue._checks import as_array
 from fedvalue._text import plural
 from fedvalue.errors import ScenarioError
-from fedvalue.scenarios._base import CLASSIFICATION, OWN, REGRESSION, Dataset, Scenario
+from fedvalue.scenarios._base import Scenario
 from fedvalue.scenarios._build import FEW_ROWS, Ask, ScenarioEntry, assemble
 from fedvalue.scenarios._checks import unknown
+from fedvalue.scenarios._dataset import CLASSIFICATION, OWN, REGRESSION, Dataset
 from fedvalue.scenarios._examine import understood
 from fedvalue.scenarios._frames import sheets_of_frames
 from fedvalue.scenarios._held_out import BY_CLIENT, by_client

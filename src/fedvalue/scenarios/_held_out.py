@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from fedvalue._checks import checked_call
 from fedvalue._text import listed, plural
 from fedvalue.errors import ScenarioError
-from fedvalue.scenarios._base import Dataset, Scenario
+from fedvalue.scenarios._base import Scenario
 from fedvalue.scenarios._checks import number, stream, unknown
+from fedvalue.scenarios._dataset import Dataset
 from fedvalue.scenarios._features import rows_joined
 from fedvalue.scenarios._partition import Rows, subset
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedvalue._text import listed, plural, shortened
 from fedvalue.errors import ScenarioError
-from fedvalue.scenarios._base import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._checks import unknown
+from fedvalue.scenarios._dataset import CLASSIFICATION, REGRESSION
 from fedvalue.scenarios._readings import NO, YES, as_dates, is_nothing
 from fedvalue.scenarios._tables import Table, texts
 from fedvalue.scenarios._ways import Choices, read_numbers

@@ -38,7 +38,7 @@ from fedvalue._checks import checked_call, expect
 from fedvalue._files import write_file
 from fedvalue._text import plain_table, plural
 from fedvalue.errors import InputError
-from fedvalue.scenarios._base import Dataset
+from fedvalue.scenarios._dataset import Dataset
 from fedvalue.scenarios._features import flat_rows
 
 __all__ = ["OVERLAP_COLUMNS", "Overlap", "Pair", "Sketch", "compare_rows", "read_sketch", "sketch"]

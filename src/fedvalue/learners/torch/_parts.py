@@ -7,9 +7,9 @@ depend on how many others are trained with it, and on the cores of the machine. 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from fedvalue.learners.torch._inputs import Samples, arguments, said
 from fedvalue.learners.torch._models import channels_last
 from fedvalue.scenarios import mapped
 
-__all__ = ["Program", "side_by_side"]
+__all__ = ["Program", "on_device", "side_by_side"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -97,3 +97,23 @@ def side_by_side(
             return list(threads.map(with_a_free_one, parts))
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def on_device(device: str, convolves: bool) -> Iterator[None]:
+    """On CUDA, makes the device the current one, which streams and graphs belong to.
+
+    Our convolutions are matrix products there; they get the precision that torch's own have. That is
+    TF32, unless `torch.backends.cudnn.allow_tf32` says otherwise. Other models stay in float32.
+    """
+    if not device.startswith("cuda"):
+        yield
+        return
+    before = torch.backends.cuda.matmul.allow_tf32
+    if convolves:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32
+    try:
+        with torch.cuda.device(device):
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

@@ -8,7 +8,7 @@ interact, so each row gets exactly its own gradient, and elementwise optimisers 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from threading import RLock
@@ -31,7 +31,7 @@ from fedvalue.learners.torch._inputs import call, filled, taken, tensors
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._losses import Losses
 from fedvalue.learners.torch._models import PooledConv2d
-from fedvalue.learners.torch._parts import Program, side_by_side
+from fedvalue.learners.torch._parts import Program, on_device, side_by_side
 from fedvalue.learners.torch._random import seeded
 from fedvalue.learners.torch._rows import Order, in_step
 from fedvalue.learners.torch._rules import check_rules, sample_weights
@@ -229,7 +229,7 @@ class TorchSession:
         self, work: Callable[[Program, Part], Result], parts: Sequence[Part], training: bool
     ) -> list[Result]:
         small = self.device == "cpu" and self._widest_batch() <= _SAMPLES_FOR_ONE_THREAD
-        with self.lock, self._on_device():
+        with self.lock, on_device(self.device, self.convolves):
             for program in self.programs:
                 program.module.train(training)
             if self.in_parts:
@@ -286,25 +286,6 @@ class TorchSession:
         least = 1 if self.convolves else _ROWS_TO_SHARE if self.device == "cpu" else len(orders) + 1
         chunk = min(self.chunk, -(-len(orders) // len(self.programs)))
         return in_step(orders, self._alike({client for client, _ in orders}), chunk, least)
-
-    @contextmanager
-    def _on_device(self) -> Iterator[None]:
-        """On CUDA, makes the device the current one, which streams and graphs belong to.
-
-        Our convolutions are matrix products there; they get the precision that torch's own have. That is
-        TF32, unless `torch.backends.cudnn.allow_tf32` says otherwise. Other models stay in float32.
-        """
-        if not self.device.startswith("cuda"):
-            yield
-            return
-        before = torch.backends.cuda.matmul.allow_tf32
-        if self.convolves:
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32
-        try:
-            with torch.cuda.device(self.device):
-                yield
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = before
 
     def _program(self, learner: TorchLearner) -> Program:
         """How the module is called. Where its models are trained one after the other, `apart` says why."""
