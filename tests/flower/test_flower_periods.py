@@ -66,6 +66,8 @@ def test_who_joins_leaves_or_is_absent(federation: Federation) -> None:
     assert (summer.trained, summer.known) == (8, 8)  # of 16 coalitions, those with the joiner
     federation.value(1, 2, 3, absent=3)
     assert not trained_messages(federation.grid)
+    with pytest.raises(InputError, match="'client 3' is absent in this period"):
+        federation.close("2026-Q3", renamed={"client 3": "client 1"})
     autumn = federation.close("2026-Q3")
     assert (autumn.trained, autumn.known) == (0, 4)
 

@@ -48,7 +48,7 @@ def attend(
     before = {} if not closed else {member.name: member.data for member in closed[-1].members}
     ever = {member.name for period in closed for member in period.members}
     names = [client.name for client in clients]
-    was = _former(renamed, ever, names)
+    was = _former(renamed, ever, names, absent)
     status = {}
     for name, data, _ in clients:
         former = was.get(name, name)
@@ -68,8 +68,14 @@ def attend(
     return Attendance(status, tuple(name for name in before if name not in here), tuple(new), was)
 
 
-def _former(renamed: Mapping[str, str], ever: set[str], names: Sequence[str]) -> dict[str, str]:
+def _former(
+    renamed: Mapping[str, str], ever: set[str], names: Sequence[str], absent: Collection[str]
+) -> dict[str, str]:
     for old, new in renamed.items():
+        if old in absent:
+            raise InputError(
+                f"renamed says that {old!r} is called {new!r} now, but {old!r} is absent in this period. Its account stays its own."
+            )
         if old not in ever:
             raise InputError(f"renamed names {old!r}, which was in no closed period.")
         if new not in names or old in names:
