@@ -189,6 +189,42 @@ class TestIdentity:
         with pytest.raises(InputError, match="changed after it was given"):
             fv.FederatedGame(scenario, learner, RULES)
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda model: next(iter(model.parameters())).data.mul_(3),
+            lambda model: model.requires_grad_(False),
+            lambda model: setattr(model.dropout, "p", 0.9),
+        ],
+        ids=["through data", "frozen", "dropout"],
+    )
+    def test_so_are_other_changes(self, scenario, change):
+        base = classifier()
+        learner = tuned(base, lora())
+        change(base)
+        with pytest.raises(InputError, match="changed after it was given"):
+            fv.FederatedGame(scenario, learner, RULES)
+
+    def test_an_adapter_is_what_it_was_when_it_was_given(self, scenario):
+        adapter = lora()
+        learner = tuned(classifier(), adapter)
+        adapter.lora_alpha = 64
+        assert learner.adapter.lora_alpha != 64
+
+    def test_settings_of_parts_and_hooks_count(self, scenario):
+        def hook(module, given, outputs):
+            return outputs / 10
+
+        dropping, hooked, replaced = (classifier() for _ in range(3))
+        dropping.dropout.p = 0.9
+        hooked.pre_classifier.register_forward_hook(hook)
+        models = (classifier(), dropping, hooked)
+        assert len({fv.FederatedGame(scenario, tuned(m, lora()), RULES).id for m in models}) == 3
+        forward = replaced.forward
+        replaced.forward = lambda **inputs: forward(**inputs)
+        with pytest.raises(InputError, match="a forward that was set from outside"):
+            tuned(replaced, lora())
+
 
 class TestTexts:
     def test_classification(self):

@@ -310,3 +310,20 @@ def test_workers_give_the_same() -> None:
     assert {mask: (o.metrics, o.rows) for mask, o in ours.items()} == {
         mask: (o.metrics, o.rows) for mask, o in theirs.items()
     }
+
+
+@pytest.mark.parametrize("federated", [True, False])
+def test_steps_that_work_in_place_change_no_rows(federated: bool) -> None:
+    def utilities(copy: bool) -> list[float]:
+        steps = make_pipeline(StandardScaler(copy=copy), LogisticRegression())
+        clients = {name: (3 * x + 5, y) for name, (x, y) in CLIENTS.items()}
+        test = (3 * TEST[0] + 5, TEST[1])
+        held = [x.copy() for x, _ in (*clients.values(), test)]
+        of: Any = fv.PooledGame(steps, clients, test)
+        if federated:
+            of = fv.FederatedGame(fv.Scenario.from_arrays(clients, test=test), steps)
+        found = [of.utility(outcome) for _ in range(2) for _, outcome in of.evaluate([1, 2, 3, 7])]
+        assert all((x == was).all() for (x, _), was in zip((*clients.values(), test), held, strict=True))
+        return found
+
+    assert utilities(copy=False) == utilities(copy=True)

@@ -41,6 +41,12 @@ def branching(outputs: Tensor, labels: Tensor) -> Tensor:
     return losses * 1 if losses.max() > 0 else losses  # what vmap cannot do
 
 
+def against_others(outputs: Tensor, labels: Tensor) -> Tensor:
+    """How much of a sample's loss is more than that of the others: a number for each, of all of them."""
+    losses = functional.cross_entropy(outputs, labels, reduction="none")
+    return losses * losses.detach() / losses.detach().mean()
+
+
 def models(loss: Any, together: bool | None = None, scenario: Scenario | None = None, **rules: Any) -> Any:
     training = fv.Training(rounds=2, epochs=1, batch=16, rate=0.1, optimizer="sgd", **rules)
     scenario = scenario or digits(SIZES)
@@ -58,6 +64,12 @@ class TestTraining:
         assert largest_difference(usual, found) < 1e-6
         _, each = models(loss, together=False)
         assert largest_difference(usual, each) < 1e-6
+
+    def test_a_loss_that_looks_at_other_samples_sees_none_that_only_fill_up(self) -> None:
+        session, found = models(against_others)
+        assert "depends on the others of its minibatch" in session.apart
+        _, each = models(against_others, together=False)
+        assert largest_difference(found, each) == 0
 
     def test_minibatches_add_up_and_classes_weigh(self) -> None:
         for rules in ({"accumulate": 2}, {"class_weights": "balanced"}):
@@ -78,7 +90,7 @@ class TestTraining:
             (lambda outputs, labels: outputs[:, 0], "has no name"),
             ("nonsense", "Unknown loss 'nonsense'"),
             ("huuber", "Did you mean 'huber'"),
-            (fv.Loss("two", lambda outputs, labels: outputs), r"one number per sample, of shape \(2,\) here"),
+            (fv.Loss("two", lambda outputs, labels: outputs), r"one number per sample, of shape \(8,\) here"),
             (fv.Loss("none", lambda outputs, labels: labels.float()), "has no gradient"),
             (fv.Loss("bad", lambda outputs, labels: outputs @ labels), "The loss 'bad' raised RuntimeError"),
         ],

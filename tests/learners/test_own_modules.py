@@ -121,6 +121,53 @@ class Recomputed(nn.Module):
         return self.head(checkpoint(lambda x: self.layer(x).tanh(), x.flatten(1), use_reentrant=False))
 
 
+class BatchMeanBehindZeros(BatchMean):
+    """Says the same of everything before it is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer.requires_grad_(False)
+        self.head = nn.Linear(10, 10)
+        nn.init.zeros_(self.head.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(super().forward(x))
+
+
+class Counting(nn.Module):
+    """Keeps in Python how often it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.calls = nn.Linear(64, 10), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += self.training
+        return self.layer(x.flatten(1)) / (1 + self.calls)
+
+
+class InSharedMemory(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10)
+        self.second.weight = nn.Parameter(self.first.weight.data)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.second(self.first(x.flatten(1)).relu()).relu())
+
+
+class AlwaysDrawing(nn.Module):
+    """Forgets that dropout of a function is on unless it is told otherwise."""
+
+    def __init__(self, dropping: bool) -> None:
+        super().__init__()
+        self.layer, self.dropping = nn.Linear(64, 10), dropping
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.flatten(1)
+        return self.layer(nn.functional.dropout(x) if self.dropping else x + torch.randn_like(x))
+
+
 class Squeezing(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -280,6 +327,9 @@ class TestOwnModules:
             ),
             (lambda: nn.Sequential(nn.Flatten(), nn.Linear(60, 10)), r"cannot take this scenario's samples"),
             (BatchMean, r"depends on the other samples of the batch"),
+            (BatchMeanBehindZeros, r"depends on the other samples of the batch"),
+            (Counting, r"when it is called again in training.*Keep what changes in a buffer"),
+            (InSharedMemory, r"'first\.weight' and 'second\.weight' are two that lie in the same memory"),
             (Squeezing, r"shape \(1, 10\) for a batch of one sample. Got shape \(10,\)"),
             (
                 lambda: nn.DataParallel(nn.Sequential(nn.Flatten(), nn.Linear(64, 10))),
@@ -301,6 +351,9 @@ class TestOwnModules:
             "several outputs",
             "wrong width",
             "mean over the batch",
+            "mean over the batch, behind zeros",
+            "counted calls",
+            "shared memory",
             "squeeze",
             "wrapped",
             "checkpoints",
@@ -310,6 +363,25 @@ class TestOwnModules:
     def test_a_module_that_cannot_be_trained_is_refused(self, make: Callable[[], Any], says: str) -> None:
         with pytest.raises(InputError, match=says):
             TorchLearner(own(make)).session(digits(), QUICK, "cpu", None)
+
+    def test_the_first_test_rows_may_be_equal(self) -> None:
+        scenario = digits()
+        x = scenario.test.x.copy()
+        x[1] = x[0]
+        alike = replace(scenario, test=Dataset(x, scenario.test.y))
+        with pytest.raises(InputError, match="depends on the other samples"):
+            TorchLearner(own(BatchMean)).session(alike, QUICK, "cpu", None)
+
+    @pytest.mark.filterwarnings("ignore:Models are trained one after the other")
+    @pytest.mark.parametrize("dropping", [True, False], ids=["dropout", "noise"])
+    def test_what_is_drawn_in_evaluation_is_drawn_alike(self, dropping: bool) -> None:
+        found = []
+        for seed, masks in ((0, [1, 3, 15]), (1, [15, 3]), (2, [3])):
+            torch.manual_seed(seed)
+            learner = TorchLearner(own(lambda: AlwaysDrawing(dropping)))
+            found.append(dict(outcomes(LocalTrainer("cpu"), digits(), learner, QUICK, masks)))
+        assert found[0][3] == found[1][3] == found[2][3]
+        assert found[0][15] == found[1][15]
 
     def test_the_class_of_a_module_is_a_factory(self) -> None:
         found = [

@@ -106,7 +106,7 @@ class Recipe:
         if len(y) < self.least_rows or (self.is_classifier and (y == y[0]).all()):
             return self.constant(y)
         model = clone(self.estimator).set_params(**self._states(seed))
-        model.fit(x, y)
+        model.fit(x.copy(), y.copy())  # steps may work in place, such as StandardScaler(copy=False)
         return model
 
     def constant(self, y: NDArray[Any], absolute: bool = False) -> Any:
@@ -149,7 +149,9 @@ class Answers:
 
         def asked(rows: NDArray[np.intp]) -> NDArray[Any]:
             if name not in self.said:
-                self.said[name] = self._all_classes(name, np.asarray(found(self.x)))
+                self.said[name] = self._all_classes(
+                    name, np.asarray(found(self.x.copy()))
+                )  # nor may a step change it
             answers: NDArray[Any] = self.said[name][rows]
             return answers
 

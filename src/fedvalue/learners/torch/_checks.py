@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any
@@ -17,10 +18,10 @@ from fedvalue.errors import FedvalueError, InputError
 from fedvalue.learners._places import Form
 from fedvalue.learners.torch._buffers import HeldBuffers, tracks_statistics
 from fedvalue.learners.torch._inputs import Samples, call, described, filled, taken, tensors
-from fedvalue.learners.torch._random import seeded
-from fedvalue.scenarios import OWN, Scenario
+from fedvalue.learners.torch._random import seeded, seeded_generators
+from fedvalue.scenarios import OWN, Scenario, leaves
 
-__all__ = ["Checked", "check_batches", "check_module", "make_module", "with_shapes"]
+__all__ = ["Checked", "awake", "check_batches", "check_module", "make_module", "with_shapes"]
 
 _NAMED = 3
 
@@ -31,7 +32,7 @@ class Checked:
 
     `state` are the buffers that change in training: every model has its own, and they are averaged. Where batches must be
     `whole`, what a model becomes depends on all samples of a batch: none may be added to fill it up. `least` is how many
-    there must be.
+    there must be. Where it `draws`, it does so even in evaluation, as `dropout(x)` without `training` does.
     """
 
     module: nn.Module
@@ -39,6 +40,7 @@ class Checked:
     state: tuple[str, ...] = ()
     whole: bool = False
     least: int = 1
+    draws: bool = False
 
 
 def make_module(factory: Callable[..., Any], scenario: Scenario) -> Any:
@@ -75,8 +77,10 @@ def with_shapes(module: nn.Module, scenario: Scenario) -> nn.Module:
 
 
 def _two(scenario: Scenario) -> Samples:
-    """Two samples to try a module on; the same twice where there is no other."""
-    return filled(taken(tensors(scenario.test.x), slice(0, 2)), 2)
+    """Two samples to try a module on, as different as can be; the same twice where there is no other."""
+    x = tensors(scenario.test.x)
+    differing = sum((t != t[:1]).flatten(1).sum(1) if t.dim() > 1 else (t != t[:1]) for _, t in leaves(x))
+    return taken(x, [0, int(torch.as_tensor(differing).argmax())])
 
 
 def _shape_statistics(module: nn.Module, x: Samples) -> bool:
@@ -124,10 +128,13 @@ def check_module(module: object, scenario: Scenario) -> Checked:
         )
     _check_alone(module, x, tuple(outputs.shape[1:]))
     _check_backward(module.train(), x, held)
+    _check_memory(module)
+    _check_remembers_nothing(module.train(), x, held, "in training")
+    _check_remembers_nothing(module.eval(), x, held, "in evaluation")
     by_frequency = any(isinstance(m, nn.Embedding) and m.scale_grad_by_freq for m in module.modules())
     whole = bool(state) or by_frequency or not _says_the_same(module.train(), x, held)
     least = 1 if not whole or _takes_one(module.train(), x, held) else 2
-    return Checked(module, form, tuple(state), whole, least)
+    return Checked(module, form, tuple(state), whole, least, _draws(module.eval(), x, held))
 
 
 def _form(outputs: Any, scenario: Scenario) -> Form:
@@ -187,16 +194,63 @@ def _check_backward(module: nn.Module, x: Samples, held: HeldBuffers) -> None:
         )
 
 
+def _check_memory(module: nn.Module) -> None:
+    """Refuses two parameters in the same memory: a step of one would be a step of the other, and in a stack it is not."""
+    found: dict[int, str] = {}
+    for name, parameter in module.named_parameters():
+        other = found.setdefault(parameter.data_ptr(), name)
+        if other != name and parameter.numel() and parameter.requires_grad:
+            raise InputError(
+                f"The parameters {other!r} and {name!r} are two that lie in the same memory. Make them one "
+                "(b.weight = a.weight), or give each memory of its own (clone())."
+            )
+
+
+@torch.no_grad()
+def _check_remembers_nothing(module: nn.Module, x: Samples, held: HeldBuffers, when: str) -> None:
+    """Refuses a module that says something else when it is asked again: models of other coalitions call it, too."""
+    found = []
+    for _ in range(2):
+        with seeded_generators(0):
+            found.append(call(module, x))
+        held.put_back()
+    if not _close(*found):
+        raise InputError(
+            f"The model says something else of the same samples when it is called again {when}, with the same parameters, "
+            "buffers and random numbers: it remembers calls, which are those of all coalitions. Keep what changes in a buffer "
+            "(register_buffer), and draw from torch without a generator of your own."
+        )
+
+
+@contextmanager
+def awake(module: nn.Module) -> Iterator[None]:
+    """Within the block, parameters that are all zero are not: behind a head of zeros nothing could be seen."""
+    asleep = [p for p in module.parameters() if p.requires_grad and not p.any()]
+    with torch.no_grad(), seeded(0):
+        for parameter in asleep:
+            parameter.copy_(torch.randn_like(parameter) / 100)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter in asleep:
+                parameter.zero_()
+
+
+def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
+
+
 @torch.no_grad()
 def _says_the_same(module: nn.Module, x: Samples, held: HeldBuffers) -> bool:
     """Whether the outputs for a sample do not depend on the other one."""
     found = []
     for samples in (x, filled(taken(x, slice(0, 1)), 2)):
-        with seeded(0):  # dropout is drawn alike
+        with awake(module), seeded(0):  # dropout is drawn alike
             found.append(call(module, samples)[0])
         held.put_back()
     one, other = found
-    return torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
+    return _close(one, other)
 
 
 @torch.no_grad()
@@ -208,6 +262,17 @@ def _check_alone(module: nn.Module, x: Samples, shape: tuple[int, ...]) -> None:
             f"The model must give outputs of shape {(1, *shape)} for a batch of one sample. Got shape "
             f"{tuple(alone.shape)}: look for squeeze()."
         )
+
+
+@torch.no_grad()
+def _draws(module: nn.Module, x: Samples, held: HeldBuffers) -> bool:
+    """Whether it draws random numbers."""
+    with seeded(0):
+        before = torch.get_rng_state()
+        call(module, x)
+        drawn = not torch.equal(before, torch.get_rng_state())
+    held.put_back()
+    return drawn
 
 
 @torch.no_grad()

@@ -79,11 +79,29 @@ class Losses:
                 f"Models are trained one after the other: the loss {name!r} returns one number for a minibatch, and those "
                 "of a stack are filled up. Return the loss of every sample."
             )
+        elif self._looks_at_others(outputs.detach(), y):
+            self.apart = (
+                f"Models are trained one after the other: the loss {name!r} of a sample depends on the others of its minibatch, "
+                "and those of a stack are filled up."
+            )
         elif why := self._why_not_stacked(outputs.detach(), y):
             self.apart = (
                 f"Models are trained one after the other: the loss {name!r} cannot be stacked ({why})."
             )
         return self
+
+    def _looks_at_others(self, outputs: Tensor, y: Tensor) -> bool:
+        """Whether samples have other losses among themselves than among all."""
+        if isinstance(self.own, str):
+            return False
+        half = len(y) // 2
+        try:
+            parts = [self._function(outputs[cut], y[cut]) for cut in (slice(half), slice(half, None))]
+        except Exception:  # so few were never asked for
+            return True
+        return not torch.allclose(
+            torch.cat(parts), self._function(outputs, y), rtol=1e-3, atol=1e-5, equal_nan=True
+        )
 
     def _why_not_stacked(self, outputs: Tensor, y: Tensor) -> str:
         pair = torch.stack([outputs, outputs]).requires_grad_()

@@ -25,7 +25,7 @@ from fedvalue.learners._threads import one_thread
 from fedvalue.learners.losses import Loss
 from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.torch._buffers import HeldBuffers
-from fedvalue.learners.torch._checks import check_batches
+from fedvalue.learners.torch._checks import awake, check_batches
 from fedvalue.learners.torch._dropout import may_drop
 from fedvalue.learners.torch._inputs import call, filled, taken, tensors
 from fedvalue.learners.torch._linear import LINE, StackedLinear
@@ -39,7 +39,7 @@ from fedvalue.learners.torch._stacking import same_but_for_training, why_not_eva
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import average, loss_drops, step
 from fedvalue.outcome import Outcome
-from fedvalue.scenarios import Scenario, leaves, rows_joined
+from fedvalue.scenarios import Scenario, leaves, mapped, rows_joined
 from fedvalue.training import Training
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ Result = TypeVar("Result")
 _ROWS_IN_TRAINING, _ROWS_IN_WAVE = 64, 320
 _ROWS_TO_SHARE = 16  # from here on it pays to train rows that share samples by themselves
 _TEST_CHUNK = 4096
+_SAMPLES_OF_LOSS = 8  # on which one of the user's is tried
 # Launches cost more than steps in vain: rows that make up to so many times as many steps are trained together on CUDA.
 _LITTLE_REST = 1.25
 _TWO_SEEDS = (0, 1)
@@ -90,9 +91,10 @@ class TorchSession:
         self.scale = scenario.scale
         targets = self.scale.scaled(np.concatenate([c.y for c in scenario.clients]))
         self.y = torch.from_numpy(targets).to(device)
-        self.state, self.whole = checked.state, checked.whole
+        self.state, self.whole, self.draws = checked.state, checked.whole, checked.draws
         if checked.least > 1:
-            check_batches(scenario, min(training.batch, self._widest_batch()))
+            widest = self._widest_batch()
+            check_batches(scenario, widest if training.algorithm == "fedsgd" else min(training.batch, widest))
         self.offsets = np.cumsum([0, *(len(c) for c in scenario.clients)])
         self.test_x = tensors(scenario.test.x, device)
         self.test_y = torch.from_numpy(scenario.test.y).to(device)
@@ -107,7 +109,7 @@ class TorchSession:
             # Modules of one's own that are trained one by one may draw random numbers, of which torch has one sequence.
             program.channels_last = self.convolves and device == "cpu"
             self.steps = replace(self.steps, draws=device != "cpu" or self._draws())
-        self.in_parts = device == "cpu" and not self.steps.draws
+        self.in_parts = device == "cpu" and not self.steps.draws and not self.draws
         self.programs = program.copies(torch.get_num_threads() if self.in_parts else 1)
         self.minibatches = lru_cache(maxsize=self._orders_to_keep())(self._minibatches)
         half = (
@@ -123,14 +125,16 @@ class TorchSession:
         self.rows, self.chunk = (max(1, min(most, share // cost)) for most, share, cost in fitting)
 
     def _losses(self, loss: str | Loss | None) -> Losses:
-        """The loss of samples, tried on two of them; a pass that changes nothing in the module."""
+        """The loss of samples, tried on a few of them; a pass that changes nothing in the module."""
         found = Losses(loss, self.form, self.scenario)
         if loss is None:
             return found
         self.module.eval()
-        samples = filled(taken(tensors(self.scenario.test.x, self.device), slice(0, 2)), 2)
-        y = torch.from_numpy(self.scenario.scale.scaled(self.scenario.test.y[[0, -1]])).to(self.device)
-        found.tried(call(self.module, samples), y)
+        rows = np.linspace(0, len(self.scenario.test) - 1, _SAMPLES_OF_LOSS).round().astype(np.int64)
+        samples = taken(tensors(self.scenario.test.x), torch.from_numpy(rows))
+        y = torch.from_numpy(self.scenario.scale.scaled(self.scenario.test.y[rows])).to(self.device)
+        with awake(self.module):
+            found.tried(call(self.module, mapped(lambda t: t.to(self.device), samples)), y)
         if self.training.class_weights and not found.per_sample:
             raise InputError(
                 "class_weights need a loss that returns the loss of every sample, not their mean."
@@ -268,13 +272,17 @@ class TorchSession:
         pieces = [taken(self.test_x, slice(start, start + samples)) for start in starts]
         if self.device == "cpu":  # the last one is filled up
             pieces[-1] = filled(pieces[-1], samples)
-        if self.together:
+        if self.together and not self.draws:
             forward = vmap(program, in_dims=(0, None))
             with StackedLinear() if self.device == "cpu" else nullcontext():
                 return torch.cat([forward(stack, piece) for piece in pieces], dim=1)[:, :count]
         rows = range(len(next(iter(stack.values()))))
         models = [{name: tensor[row] for name, tensor in stack.items()} for row in rows]
-        return torch.stack([torch.cat([program(m, piece) for piece in pieces])[:count] for m in models])
+        said = []
+        for model in models:  # what is drawn is drawn alike for every coalition
+            with seeded(self.training.seed) if self.draws else nullcontext():
+                said.append(torch.cat([program(model, piece) for piece in pieces])[:count])
+        return torch.stack(said)
 
     def _equal_steps(self, orders: Sequence[Order]) -> Iterator[list[int]]:
         """Rows that can be trained in step, at most `self.chunk` at a time, and a part for every thread.

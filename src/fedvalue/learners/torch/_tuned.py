@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ _ORIGINS = (
     "auto_mapping",
     "peft_version",
 )
+_PASSING = ("training", "name_or_path")  # set for each pass; where it comes from
 
 
 class TunedLearner(TorchLearner):
@@ -37,9 +39,9 @@ class TunedLearner(TorchLearner):
 
     def __init__(self, model: Any, adapter: Any = None) -> None:
         super().__init__(self._made)
-        self.base, self.adapter = model, adapter
+        self.base, self.adapter = model, copy.deepcopy(adapter)
         self._digest, self._doubts = _identified(model, adapter)
-        self._versions = _versions(model)
+        self._found = _as_it_is(model)
 
     def identity(self) -> Mapping[str, Any]:
         return {"model": "transformers", "code": self._digest}
@@ -54,10 +56,10 @@ class TunedLearner(TorchLearner):
         return {"start": fingerprint(trained)[0]}, ()
 
     def _made(self, scenario: Scenario) -> nn.Module:
-        if _versions(self.base) != self._versions:
+        if _as_it_is(self.base) != self._found:
             raise InputError(
-                "The weights of the model were changed after it was given to the game, which is known by those it had. Give it a "
-                "copy, or make the game anew."
+                "The weights or settings of the model were changed after it was given to the game, which is known by those it "
+                "had. Give it a copy, or make the game anew."
             )
         model = _with_shared_weights(self.base)
         if self.adapter is not None:
@@ -80,6 +82,7 @@ def _with_shared_weights(model: nn.Module) -> nn.Module:
 
 def _identified(model: nn.Module, adapter: Any) -> tuple[str, tuple[str, ...]]:
     """A digest of the model and the adapter, and what it cannot cover: code that is not of these packages."""
+    _check_untouched(model)
     state = {name: _plain(tensor) for name, tensor in model.state_dict().items()}
     trained = sorted(name for name, p in model.named_parameters() if p.requires_grad)
     configurations = [getattr(model, "config", None), adapter, *getattr(model, "peft_config", {}).values()]
@@ -94,7 +97,7 @@ def _identified(model: nn.Module, adapter: Any) -> tuple[str, tuple[str, ...]]:
         key=lambda kind: kind.__qualname__,
     )
     names = sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
-    return fingerprint(state, trained, plain, names, *own)
+    return fingerprint(state, trained, plain, names, _attributes(model), _hooks(model), *own)
 
 
 def _settings(configuration: Any) -> dict[str, str]:
@@ -112,6 +115,46 @@ def _plain(tensor: Tensor) -> Any:
     return (bits.view(torch.int16) if bits.dtype == torch.bfloat16 else bits).numpy()
 
 
-def _versions(model: nn.Module) -> list[int]:
-    """How often each weight was changed in place."""
-    return [p._version for p in model.parameters()]
+def _as_it_is(model: nn.Module) -> tuple[Any, ...]:
+    """How the model is now, without reading all of it again: what is trained, settings, and the sum of each weight and buffer.
+
+    Versions would not tell of changes through `.data`.
+    """
+    held = [*model.named_parameters(), *model.named_buffers()]
+    of_tensors = [
+        (name, t.requires_grad, repr(float(t.detach().sum(dtype=torch.float64)))) for name, t in held
+    ]
+    return of_tensors, _attributes(model)
+
+
+def _attributes(model: nn.Module) -> dict[str, dict[str, str]]:
+    """The plain settings of every part, some of which change what it computes: eps of a norm, p of a dropout."""
+    found = {
+        name: {
+            key: repr(value)
+            for key, value in sorted(vars(part).items())
+            if key not in _PASSING and key[0] != "_" and isinstance(value, (bool, int, float, str))
+        }
+        for name, part in model.named_modules()
+    }
+    return {name: settings for name, settings in found.items() if settings}
+
+
+def _hooks(model: nn.Module) -> list[tuple[str, str, Any]]:
+    """Functions that were hung into parts of the model."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return [
+        (name, kind, hook)
+        for name, part in model.named_modules()
+        for kind in kinds
+        for hook in (vars(part).get(kind) or {}).values()
+    ]
+
+
+def _check_untouched(model: nn.Module) -> None:
+    """Refuses functions in place of `forward`: those of a copy would still use the weights of the original."""
+    for name, part in model.named_modules():
+        if isinstance(vars(part).get("forward"), FunctionType):
+            raise InputError(
+                f"The part {name or 'model'!r} of the model has a forward that was set from outside. Make a class of it."
+            )
