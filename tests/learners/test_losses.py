@@ -54,6 +54,13 @@ def models(loss: Any, together: bool | None = None, scenario: Scenario | None = 
     return session, final_models(session, scenario, training, HERE)
 
 
+def test_a_test_set_without_a_label_that_counts_is_refused() -> None:
+    x, y = np.zeros((3, 2)), np.full((3, 2), -100)
+    party = Dataset(x, np.zeros((3, 2), int))
+    with pytest.raises(ScenarioError, match="No label of the test set counts"):
+        Scenario("tokens", (party, party), ("a", "b"), Dataset(x, y), "classification", 2)
+
+
 class TestTraining:
     @pytest.mark.parametrize("loss", [by_sample, by_batch, branching, "cross-entropy"])
     def test_cross_entropy_by_hand_is_the_usual_loss(self, loss: Any) -> None:

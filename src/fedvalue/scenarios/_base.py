@@ -326,6 +326,10 @@ def _shown(data: Dataset) -> str:
 def _check_enough(clients: Sequence[Dataset], test: Dataset, task: str) -> None:
     if len(test) == 0:
         raise ScenarioError("The test set is empty. Without test rows no coalition can be measured.")
+    if task == CLASSIFICATION and not labels_in(test.y).size:
+        raise ScenarioError(
+            "No label of the test set counts: all are -100. Without labels no coalition can be measured."
+        )
     if not any(len(c) for c in clients):
         raise ScenarioError("No client has any data. At least one must have rows to train on.")
     if task == CLASSIFICATION:
