@@ -64,10 +64,9 @@ class TunedLearner(TorchLearner):
         model = _with_shared_weights(self.base)
         if self.adapter is not None:
             model = need("peft", "An adapter").get_peft_model(model, copy.deepcopy(self.adapter))
+        # What is trained has memory of its own; some adapters train biases of the base.
         for p in model.parameters():
-            if (
-                p.requires_grad
-            ):  # what is trained has memory of its own; some adapters train biases of the base
+            if p.requires_grad:
                 p.data = p.detach().clone()
         return Answering(model)
 
