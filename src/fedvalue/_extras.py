@@ -31,10 +31,11 @@ EXTRAS: dict[str, tuple[str, str]] = {
 }
 
 
-def need(module: str, what: str = "This") -> Any:
+def need(module: str, what: str = "This", extra: str = "") -> Any:
     """The module of an optional package, imported; without the package, an error that says how to install it.
 
-    `what` is the thing that needs it, as the beginning of a sentence.
+    `what` is the thing that needs it, as the beginning of a sentence; `extra` brings more than the package, where that would
+    be missing next.
 
     >>> need("sklearn.datasets", "The scenario 'digits'").__name__
     'sklearn.datasets'
@@ -46,6 +47,7 @@ def need(module: str, what: str = "This") -> Any:
         if error.name != package:  # it is there, and misses something itself
             raise
         name, install = EXTRAS[package]
+        install = f"fedvalue[{extra}]" if extra else install
         raise MissingExtraError(
             f"{what} needs {name}, which is not installed: pip install '{install}'"
         ) from error

@@ -98,7 +98,7 @@ def _checked(file: str, content: bytes) -> bytes:
 
 
 def _openml(name: str, version: int, folder: Path) -> Any:
-    datasets = need("sklearn.datasets", f"Fetching {name}")
+    datasets = need("sklearn.datasets", f"Fetching {name}", extra="torch")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one per attempt; the error below says it once

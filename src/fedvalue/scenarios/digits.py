@@ -44,7 +44,8 @@ def _images_and_labels() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     folders = (spec and spec.submodule_search_locations) or ()
     file = next((path for folder in folders if (path := Path(folder, *_FILE)).is_file()), None)
     if file is None:
-        images, labels = need("sklearn.datasets", "The scenario 'digits'").load_digits(return_X_y=True)
+        datasets = need("sklearn.datasets", "The scenario 'digits'", extra="torch")
+        images, labels = datasets.load_digits(return_X_y=True)
         return images, labels
     with gzip.open(file, "rt", encoding="ascii") as lines:
         table = np.loadtxt(lines, delimiter=",")
