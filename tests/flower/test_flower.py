@@ -255,6 +255,7 @@ class TestRoster:
         with pytest.raises(WireError, match=says):
             ClientReport.from_record(record)
 
+    @pytest.mark.slow
     def test_a_node_that_reports_nonsense_does_not_take_part(self) -> None:
         grid = FakeGrid(parties(digits(SIZES)))
         grid.twists[0] = lambda message, reply: told(reply, size=-5)

@@ -93,6 +93,7 @@ class TestBlame:
         }
         assert len(trained_messages(grid, 2)) == 3  # what diverged once would again: nothing is repeated
 
+    @pytest.mark.slow
     def test_a_silent_client_is_waited_for_once_and_not_in_every_wave(self) -> None:
         _, grid, trainer = federation(memory=1, deadline=0.5, patience=0.0)
         grid.twists[1] = lambda message, reply: None if message.metadata.group_id == "2" else reply
@@ -145,6 +146,7 @@ class TestBlame:
 
 
 class TestReturn:
+    @pytest.mark.slow
     def test_a_node_that_returns_under_its_own_id(self) -> None:
         """With authentication ids are kept; a question that came too early is asked again."""
         scenario, grid, trainer = federation(patience=6.0)

@@ -66,6 +66,7 @@ def test_nodes_that_measure_tell_metrics_and_are_shown_models(tmp_path: Path) ->
     assert "Models of single clients were shown to others" in " ".join(found.statements())
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_says_what_left_all_the_same(tmp_path: Path) -> None:
     def silent_in_round_2(message: Message, content: RecordDict) -> RecordDict | None:
         return None if message.metadata.group_id == "2" else content

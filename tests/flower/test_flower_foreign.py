@@ -177,6 +177,7 @@ class TestForeignApps:
         assert theirs.mean == pytest.approx(valued(grid, modules, tmp_path / "b", evaluate=plain).mean)
         assert set(seen) == {2}
 
+    @pytest.mark.slow
     def test_clients_are_known_by_their_keys(
         self, grid: ForeignGrid, modules: dict[str, Any], tmp_path: Path
     ) -> None:

@@ -95,6 +95,7 @@ class TestBinding:
         assert 103 not in {message.metadata.dst_node_id for message in grid.sent}
         assert "node-103 is connected with a key that is not in the roster" in roster.incidents[0]
 
+    @pytest.mark.slow
     def test_who_is_missing_is_named(self) -> None:
         grid = grid_of(*HONEST)
         del grid.parties[101]

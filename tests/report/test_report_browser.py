@@ -21,7 +21,10 @@ from test_report import complete, sampled, saturating
 from fedvalue.report import Cover, Terms, as_html, gather, write_statements
 
 PROGRAM = find_browser()
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no chromium on the path: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="no chromium on the path: apt-get install chromium"),
+]
 
 PHONE, DESK = 390, 1100
 BOXES = """[...document.querySelectorAll('svg[role=img], .ranking .chart svg')].map(svg => {
