@@ -30,7 +30,8 @@ MadeOptimizer: TypeAlias = "torch.optim.Optimizer | FusedAdam | StackAdam"
 
 def try_optimizer(rules: Training, parameters: Sequence[Tensor]) -> None:
     """Refuses options that the optimiser does not have, or not with such values, and parameters that it cannot train."""
-    if rules.algorithm == "fedsgd":
+    # Adam as it is usually has nothing to refuse; to make the first optimiser of torch takes a process half a second.
+    if rules.algorithm == "fedsgd" or (rules.optimizer in _ADAMS and not rules.optimizer_options):
         return
     try:
         _torchs(
