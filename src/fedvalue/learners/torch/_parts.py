@@ -28,6 +28,7 @@ __all__ = ["Program", "on_device", "side_by_side"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
+_PLAIN = {f"torch.nn.modules.{kind}" for kind in ("activation", "container", "dropout", "flatten", "linear")}
 
 
 class Program:
@@ -41,6 +42,7 @@ class Program:
         self.in_steps = in_steps
         self.channels_last = False
         self.constants = Constants(module, state)
+        self.watched = not all(map(_is_plain, module.modules()))
 
     def __call__(self, model: dict[str, Tensor], x: Samples) -> Tensor:
         return self.stepped(model, x)[0]
@@ -50,7 +52,8 @@ class Program:
         args, kwargs = arguments(mapped(_channels_last, x) if self.channels_last else x)
         own = {name: model[name].clone() for name in self.state}
         given = {**model, **self.constants, **own}
-        with OneByOne(), InSteps() if self.in_steps else nullcontext():
+        watch, in_steps = self.watched, self.in_steps
+        with OneByOne() if watch else nullcontext(), InSteps() if in_steps else nullcontext():
             outputs: Tensor = said(functional_call(self.module, given, tuple(args), dict(kwargs)))
         if self.constants:
             self.constants.check(given)
@@ -66,6 +69,13 @@ class Program:
         for other in others:
             other.channels_last = self.channels_last
         return [self, *others]
+
+
+def _is_plain(part: nn.Module) -> bool:
+    """Whether it is a layer that `vmap` computes as for one model: others are watched, which takes time in every call."""
+    kind = type(part)
+    of_torch = kind.__module__ in _PLAIN and not isinstance(part, nn.MultiheadAttention)
+    return of_torch or kind.__module__ == "fedvalue.learners.torch._models"
 
 
 def _channels_last(tensor: Tensor) -> Tensor:
