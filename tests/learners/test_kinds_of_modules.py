@@ -287,6 +287,17 @@ def test_a_stack_a_loop_and_a_plain_loop_train_the_same(kind: str) -> None:
     assert all(torch.equal(again[name], tensor) for name, tensor in stack.items())
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("kind", [*STACKED, *DROPPING])
+def test_a_stack_on_cuda_trains_as_one_on_a_cpu(kind: str) -> None:
+    make = {**STACKED, **DROPPING}[kind]
+    here = final_models(session_of(make, SGD, True), digits(), SGD, MASKS)
+    session = TorchLearner(lambda scenario: make()).session(digits(), SGD, "cuda", None)
+    assert session.together, session.note
+    there = {name: t.cpu() for name, t in final_models(session, digits(), SGD, MASKS).items()}
+    assert largest_difference(here, there) < 5e-3  # convolutions are computed in TF32
+
+
 @pytest.mark.parametrize("kind", first_fast(LOOPED))
 def test_what_cannot_be_stacked_is_trained_one_after_the_other_and_says_why(kind: str) -> None:
     make, why = LOOPED[kind]
