@@ -25,7 +25,7 @@ from torch import nn, optim
 from fedvalue.coalitions import members
 from fedvalue.errors import InputError
 from fedvalue.learners.torch import TorchLearner
-from fedvalue.learners.torch._optimizers import clip
+from fedvalue.learners.torch._optimizers import clip, optimizer_of
 from fedvalue.training import APART, OPTIMIZERS, Training
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -280,14 +280,42 @@ def test_on_cuda_as_on_a_cpu(case: str) -> None:
     further = {"clip": {"clip": 0.5}, "accumulate": {"accumulate": 2}, "balanced": {"class_weights": "balanced"},
                "bf16": {"precision": "bf16"}}  # fmt: skip
     given = CASES[case][0] if case in CASES else {"optimizer": "sgd", **further[case]}
-    if given.get("optimizer") in (
-        "rmsprop",
-        "nadam",
-        "radam",
-    ):  # else they enlarge rounding of gradients near zero
-        given = {**given, "optimizer_options": "eps=0.001"}
+    if given.get("optimizer") in ("rmsprop", "nadam", "radam"):
+        given = {
+            **given,
+            "optimizer_options": "eps=0.001",
+        }  # else rounding of gradients near zero makes whole steps
     training = rules(**given)
-    here = trained("mlp", SCENARIO, training, None)[1]
-    session = TorchLearner("mlp").session(SCENARIO, training, "cuda", None)
-    there = {name: tensor.cpu() for name, tensor in final_models(session, SCENARIO, training, MASKS).items()}
+    session, here = trained("mlp", SCENARIO, training, None)
+    on_cuda = TorchLearner("mlp").session(SCENARIO, training, "cuda", None)
+    stack = final_models(on_cuda, SCENARIO, training, MASKS)
+    if case in ("adamw", "adam decay"):  # whose kernel has the usual eps, and is compared step by step below
+        losses = [
+            [found["loss"] for found in of.evaluate(models)]
+            for of, models in ((session, here), (on_cuda, stack))
+        ]
+        assert losses[0] == pytest.approx(losses[1], rel=0.02)
+        return
+    there = {name: tensor.cpu() for name, tensor in stack.items()}
     assert largest_difference(here, there) < (5e-3 if case in ("rprop", "bf16") else 5e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize(("name", "decay"), [("adam", 0), ("adam", 0.1), ("adamw", 0.1)])
+def test_adam_on_cuda_takes_the_steps_of_torch(name: str, decay: float) -> None:
+    """Gradients of any size, down to those that are nothing but rounding."""
+    training = rules(optimizer=name, weight_decay=decay)
+    generator = torch.Generator().manual_seed(0)
+    start = [torch.randn(4, 30, 20, generator=generator), torch.randn(4, 7, generator=generator)]
+    ours, theirs = ([t.clone().cuda().requires_grad_() for t in start] for _ in range(2))
+    kind = optim.AdamW if name == "adamw" else optim.Adam
+    stacked, plain = optimizer_of(training, ours, 0.01), kind(theirs, 0.01, weight_decay=decay)
+    for _ in range(20):
+        for one, other in zip(ours, theirs, strict=True):
+            size = 10.0 ** torch.randint(-12, 3, one.shape, generator=generator)
+            one.grad = (torch.randn(one.shape, generator=generator) * size).cuda()
+            other.grad = one.grad.clone()
+        stacked.step()
+        plain.step()
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
