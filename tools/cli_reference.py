@@ -45,7 +45,7 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue methods": "fedvalue methods --json",
     "fedvalue value": "fedvalue value --table game.npz --method permutation --budget 28",
     "fedvalue compare": "fedvalue compare --table game.npz --methods surrogate,ipss,cc-paired --budget 16 --seeds 3",
-    "fedvalue payout": "fedvalue payout demo --pot 100000 --currency EUR --rule floor --md invoice.md",
+    "fedvalue payout": "fedvalue payout demo --pot 100000 --currency EUR --rule floor --md payout.md",
     "fedvalue audit": "fedvalue audit demo --md audit.md",
     "fedvalue benefits": """\
 fedvalue run --clients 4 --test by-client --exact --out own-rows

@@ -64,7 +64,7 @@ class TestSigning:
         assert draft.hash == signed.hash
 
     def test_strangers_cannot_sign(self, draft: Agreement, keys: Path) -> None:
-        with pytest.raises(fv.InputError, match="that of no party"):
+        with pytest.raises(fv.InputError, match="belongs to no party"):
             draft.sign(keys / "stranger")
 
     @pytest.mark.parametrize(

@@ -401,7 +401,7 @@ class TestHostilePayouts:
                 {"pot": "1e99999999999"},
                 "WRONG: payout.json: it cannot be shared out again: The pot must be a plain",
             ),
-            ({"absent_rule": "last-period=PIPE"}, "the earlier period: it is no file"),
+            ({"absent_rule": "last-period=PIPE"}, "the earlier period: it is not a file"),
         ],
     )
     def test_they_are_findings(self, change: dict[str, Any], says: str, case: Path) -> None:
@@ -432,7 +432,7 @@ class TestNamesOfFiles:
         except OSError:
             pytest.skip("this file system has no such names")
         fv.verify(case / "run", case / "agreement.json").save(case / "verdict.html")
-        with pytest.raises(fv.InputError, match=r"is no text in UTF-8.*Rename"):
+        with pytest.raises(fv.InputError, match=r"is not text in UTF-8.*Rename"):
             fv.evidence.sign(case / "run", case / "operator")
 
     def test_a_name_that_is_too_long_is_a_finding(self, case: Path) -> None:

@@ -303,6 +303,11 @@ class TestStability:
         assert 0.1 < found.stability.pays_nobody < 0.6
         assert "pays nobody" in found.stability.statement
 
+    def test_few_such_draws_are_not_called_none(self) -> None:
+        found = payout(estimated([0.1, 0.1], 0.057), 100)
+        assert 0 < found.stability.pays_nobody < 0.0005
+        assert "In less than 0.1% of the draws" in found.stability.statement
+
     def test_too_few_draws_are_refused(self) -> None:
         with pytest.raises(fv.InputError, match="at least 100 draws"):
             payout(exact(1), 100, draws=5)

@@ -276,7 +276,7 @@ class TestFacts:
         assert all(text.endswith(".") and "\n" not in text for text in facts.verdict)
         best = facts.clients[0]
         assert f"{best.name} is worth the most (+{best.value:.4f}" in facts.verdict[0]
-        assert "All 16 coalitions (groups of clients) were used, so the values are exact." in facts.verdict[1]
+        assert "All 16 coalitions (sets of clients) were used, so the values are exact." in facts.verdict[1]
 
     def test_the_verdict_names_whom_the_audit_found(self) -> None:
         table = saturating(6)
@@ -690,7 +690,7 @@ def test_coalitions_that_the_store_knew_before_count() -> None:
     assert "| Also used from the store | 10 coalitions; without them" in text
     exact = Values([0.2] * 4, tuple("abcd"), "surrogate", 6, guarantee="exact", known_before=10)
     text = as_markdown(gather(exact))
-    assert "All 16 coalitions (groups of clients) were used" in text
+    assert "All 16 coalitions (sets of clients) were used" in text
     assert "Not all coalitions" not in text
 
 

@@ -67,7 +67,7 @@ def test_values_of_other_options_are_not_explained(tmp_path: Path) -> None:
     values, known = stored(tmp_path, "surrogate", 9)
     found = other_metrics(replace(values, seed=5), known)
     assert isinstance(found, Absent)
-    assert "would have to be repeated on the stored trainings" in found.why
+    assert "takes the method once more, on the stored trainings" in found.why
     lacking = History(
         {m: u for m, u in known.utilities.items() if m in (0, 15)}, known.prints, 0.0, (), "", "", known.seeds,
         known.measured, known.untrained,

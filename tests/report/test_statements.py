@@ -141,7 +141,7 @@ def test_trainings_are_compared_within_a_seed() -> None:
     assert (second.last.first, second.last.second, second.last.trainings) == pytest.approx((0.7, 0.7, 2))
     assert first.alone is not None
     assert (first.alone.first, first.alone.second) == pytest.approx((0.1, 0.7))
-    assert "was not trained with the same random numbers" in said(gather(values, History(
+    assert "trainings of all clients and of all others with the same random numbers" in said(gather(values, History(
         {m: [x[0]] for m, x in runs.items()}, {m: (m,) for m in runs}, 0.0, (), "", "", {0: [0], 1: [0], 2: [2], 3: [0]})), "a")  # fmt: skip
 
 
@@ -217,7 +217,7 @@ def test_values_alone_have_statements_too() -> None:
     facts = gather(Values([0.3, 0.1], ["a", "b"], "loo", 3, guarantee="biased"), terms=Terms("10"))
     text = said(facts, "a")
     assert "How far this amount could be off is not known." in text
-    assert "was not trained with the same random numbers" in text
+    assert "trainings of all clients and of all others with the same random numbers" in text
     assert json.dumps(facts.to_dict(), default=str)
 
 

@@ -70,6 +70,9 @@ def test_a_function_and_a_table_then_audit_and_report(tmp_path: Path) -> None:
             .startswith("# What the data of 3")
         )
         assert fv.report(values, tmp_path / "alone.html").read_text().startswith("<!doctype html>")
+        # There is no model, so nothing may speak of an untrained one.
+        assert str(fv.audit(values, store=store)).count("v(∅) = 0.0000, no clients.") == 1
+        assert "v(∅), no clients: utility 0.0000." in str(fv.payout(values, 100))
 
 
 def test_ends_are_known_only_where_a_method_or_the_store_knows_them(tmp_path: Path) -> None:

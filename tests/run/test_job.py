@@ -168,6 +168,13 @@ class TestPlan:
         job.run()
         assert job.plan().stored == 8
 
+    @pytest.mark.parametrize(
+        ("rounds", "later"), [(1, ""), (2, ", then 80 in round 2"), (3, ", then 80 in each of 2 rounds")]
+    )
+    def test_rounds_are_said_as_many_as_there_are(self, rounds: int, later: str) -> None:
+        plan = fv.Job("digits", clients=4, samples=24, model="linear", rounds=rounds, method="exact").plan()
+        assert f"(16 in round 1, shared by all of a seed{later})." in str(plan)
+
 
 class TestRefusals:
     @pytest.mark.parametrize(
@@ -185,6 +192,7 @@ class TestRefusals:
             ({"backend": "rai"}, "backend"),
             ({"workers": 2}, "workers applies to Ray only"),
             ({"devic": "cpu"}, "Did you mean 'device'"),
+            ({"on_outcom": print}, "Did you mean 'on_outcome'"),
             ({"model": "xgboost", "method": "gtg"}, "Gradient methods do not apply"),
         ],
     )

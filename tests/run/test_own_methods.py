@@ -118,7 +118,7 @@ def _plain(n: int, budget: int, rng: np.random.Generator) -> list[int]:
         (_yields(list(range(9))), fv.BudgetError, "asked for 9 coalitions; its budget is 8"),
         (_returns(None), fv.MethodError, "must return an Estimate"),
         (_returns(fv.Estimate(np.zeros(3))), fv.MethodError, r"one value per client \(5\)"),
-        (_plain, fv.MethodError, "returned a list"),
+        (_plain, fv.MethodError, "returned an object of the type list"),
         (lambda n: iter(()), fv.MethodError, r"cannot be called as plan\(n, budget, rng\)"),
         (_returns(fv.Estimate(np.full(5, np.nan))), fv.MethodError, "must return finite numbers"),
         (_returns(fv.Estimate(np.zeros(5), np.full(5, np.inf))), fv.MethodError, "A standard error is"),

@@ -114,7 +114,7 @@ class Agreement:
         found = []
         for one in self.signatures:
             if one.key not in known:
-                found.append(f"the key {one_line(one.key)[:40]!r} signed it, which is that of no party")
+                found.append(f"the key {one_line(one.key)[:40]!r} signed it, and belongs to no party")
             elif not one.fits(message):
                 found.append(f"the signature of {known[one.key]} does not fit these terms")
         parties = [party for party in (self.operator, *self.members) if party.key]
@@ -133,7 +133,7 @@ class Agreement:
         names = [p.name for p in (self.operator, *self.members) if p.key == signature.key]
         if not names:
             raise InputError(
-                f"The public key of {key} is that of no party of this agreement. Parties with keys: "
+                f"The public key of {key} belongs to no party of this agreement. Parties with keys: "
                 f"{listed([p.name for p in (self.operator, *self.members) if p.key], _NAMED)}."
             )
         others = tuple(one for one in self.signatures if one.key != signature.key)
@@ -181,10 +181,10 @@ def read_agreement(path: str | PathLike[str]) -> Agreement:
     try:
         data = json_from(file.read_bytes())
         if set(data) != {"terms", "signatures"} or data["terms"]["format"] != FORMAT:
-            raise ValueError("its parts are others")
+            raise ValueError("its parts are not those of an agreement")
         found = Agreement(data["terms"], signatures_from(data["signatures"]))
         if set(found.terms) != _PARTS or not isinstance(found.job, dict):
-            raise ValueError("its terms have other parts")
+            raise ValueError("its terms are not those of an agreement")
         for party in (found.operator, *found.members):
             if party.key and public_line(party.key, f"the key of {party.name}") != party.key:
                 raise ValueError("a key is not written as it should be")

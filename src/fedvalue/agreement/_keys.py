@@ -33,7 +33,7 @@ def make_key(path: Path) -> Path:
         public.write_text(key_line(key) + "\n", encoding="utf-8")
     except FileExistsError as error:
         raise InputError(
-            f"There is a file {path}, and a key is never overwritten. Choose another name."
+            f"{path} exists already, and a key is never overwritten. Choose another name."
         ) from error
     except OSError as error:
         raise InputError(f"Cannot write the key {path}: {error.strerror}.") from error

@@ -45,5 +45,5 @@ def signatures_from(data: Any) -> tuple[Signature, ...]:
         raise ValueError("signatures must be a list")
     found = tuple(Signature(**one) for one in data)
     if not all(isinstance(part, str) for one in found for part in (one.key, one.signature)):
-        raise ValueError("a signature is no text")
+        raise ValueError("a signature is not text")
     return found

@@ -57,7 +57,7 @@ def _how_sure(case: Case, i: int) -> str:
     interval = values.interval()
     luck = values.random and values.errors["training"] is None and case.worth.runs is None
     if interval is None and values.guarantee != "exact":
-        return f"How far the estimate is off is not known: {values.method} gives no interval."
+        return f"How far the estimate is off is not known: the method {values.method} gives no interval."
     if luck or (interval is None and case.worth.runs is None):
         other = "another seed" if values.random else "another training"
         return f"Whether {other} would say the same is not known: the luck of training was not measured."

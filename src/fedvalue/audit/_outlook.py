@@ -25,7 +25,11 @@ def ranking(case: Case) -> str:
     if n < 2:
         return "There is one client, so nothing to rank."
     if worth.covariance is None or worth.bound:
-        why = "training noise was not measured" if worth.exact else f"{case.values.method} gives no interval"
+        why = (
+            "training noise was not measured"
+            if worth.exact
+            else f"the method {case.values.method} gives no interval"
+        )
         return f"It is unknown whether the ranking is real: {why}."
     differences, errors = (of[np.triu_indices(n, 1)] for of in worth.differences())
     rounding = 1e-9 * case.known.spread
@@ -38,7 +42,7 @@ def ranking(case: Case) -> str:
         "is real" if apart == pairs - same else "is partly real" if apart > 0.05 * pairs else "may be chance"
     )
     verdict += _for_which(case)
-    equal = f"; {same} {'has' if same == 1 else 'have'} the same value" if same else ""
+    equal = f"; in {same} both have the same value" if same else ""
     return (
         f"The ranking {verdict}: {apart} of {pairs} pairs of clients differ by more than {source} explains "
         f"(95% each){equal}."
@@ -98,7 +102,7 @@ def outlook(values: Values, more: int | None) -> str:
     k = k if values.seeds > 1 else min(k, left)
     gain = values.expected_gain(k)
     if gain is None:
-        return f"How much more trainings would help is unknown: {values.method} gives no interval. {said}".rstrip()
+        return f"How much further trainings would help is unknown: the method {values.method} gives no interval. {said}".rstrip()
     return f"{k:,} more trainings would narrow the widest interval by about {gain:.0%}. {said}".rstrip()
 
 
@@ -126,7 +130,9 @@ def not_assessed(case: Case) -> tuple[str, ...]:
 
     known, worth, said = case.known, case.worth, []
     if worth.covariance is None and not worth.exact:
-        said.append(f"{case.values.method} gives no interval: no value can be shown to be zero or negative.")
+        said.append(
+            f"The method {case.values.method} gives no interval: no value can be shown to be zero or negative."
+        )
     if not can_harm(case) and (worth.covariance is not None or worth.exact):
         said.append(
             "No client was checked for harm: how far the luck of training moves a value was not measured. Replicates, or "

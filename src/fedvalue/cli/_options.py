@@ -85,7 +85,7 @@ AbsentOption = Annotated[
     str,
     typer.Option(
         metavar="RULE",
-        help="What clients get who were absent: excluded (nothing), last-period=PATH (what an earlier payout or earlier "
+        help="What absent clients get: excluded (nothing), last-period=PATH (what an earlier payout or earlier "
         "values give them) or escrow=PART (that part of the pot is set aside).",
     ),
 ]
@@ -93,7 +93,7 @@ CopiesOption = Annotated[
     str | None,
     typer.Option(
         metavar="each|share",
-        help="Whether clients that the audit finds interchangeable are paid each, or share one part. [default: as agreed, else each]",
+        help="Whether clients that the audit finds interchangeable are each paid, or share one part. [default: as agreed, else each]",
     ),
 ]
 AnywayOption = Annotated[

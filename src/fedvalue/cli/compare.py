@@ -37,7 +37,7 @@ def compare(
     """Compare methods with the exact values of a game.
 
     The equal split, which pays everyone the same, is always among them: a method that does not beat it
-    has learnt nothing.
+    has learned nothing.
     """
     from fedvalue.games import read_table
     from fedvalue.run import benchmark

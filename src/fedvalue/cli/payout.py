@@ -57,7 +57,7 @@ def payout(
         str | None, typer.Option(metavar="PATH", help="Write the payout as CSV; - prints only CSV.")
     ] = None,
     md: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write an invoice as Markdown; - prints only Markdown.")
+        str | None, typer.Option(metavar="PATH", help="Write the payout as Markdown; - prints only Markdown.")
     ] = None,
     copies: CopiesOption = None,
     store: StoreOption = None,
@@ -86,7 +86,7 @@ def payout(
         pot = None if agreed is None else agreed.pot
         if pot is None:
             raise InputError(
-                "How much is to be shared out? Say --pot AMOUNT; no agreement beside the values has it."
+                "How much is to be shared out? Give --pot AMOUNT: no agreement beside the values names a pot."
             )
     copies = copies or ("each" if agreed is None else agreed.copies)
     once = copies_by(copies, valued, lambda: find_history(valued, values, store))

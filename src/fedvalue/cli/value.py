@@ -43,7 +43,7 @@ def value(
         int | None,
         typer.Option(
             min=1,
-            help="Rows of a table with several that trainings are spread over; 1: the values of the first. [default: as "
+            help="Of a table with several rows: how many of them the trainings are spread over; 1: the values of the first. [default: as "
             "suits method and budget]",
         ),
     ] = None,

@@ -20,7 +20,7 @@ def verify(
         Path | None, typer.Option(help="Your own copy of what was agreed. [default: the copy in the folder]")
     ] = None,
     retrain: Annotated[
-        int, typer.Option(metavar="K", min=0, help="Train so many random coalitions again, and compare.")
+        int, typer.Option(metavar="K", min=0, help="Train this many random coalitions again, and compare.")
     ] = 0,
     seed: Annotated[
         int | None, typer.Option(help="Which coalitions are drawn. [default: one that nobody can foresee]")
@@ -32,13 +32,14 @@ def verify(
         str | None,
         typer.Option(
             autocompletion=complete("method"),
-            help="Also compute the values by another method; or the run's own, package.module:name, where fedvalue has it not.",
+            help="Also compute the values by another method. If the run used a method of its own: that one, package.module:name.",
         ),
     ] = None,
     signed_by: Annotated[
         Path | None,
         typer.Option(
-            metavar="KEY.pub", help="Public key of who must have signed. [default: the agreement's operator]"
+            metavar="KEY.pub",
+            help="Public key of whoever must have signed. [default: the agreement's operator]",
         ),
     ] = None,
     store: StoreOption = None,
@@ -54,8 +55,8 @@ def verify(
 
     Exit code 2 if that cannot be known.
 
-    From its files alone: checksums and signatures; that all rows of the store that the values rest on are there, unaltered and in their order;
-    values, payouts and reports, computed again from the store. docs/dispute.md says what that proves.
+    Looks at its files alone: checksums and signatures; whether all rows of the store that the values rest on are there, unaltered
+    and in their order; values, payouts and reports, computed again from the store. docs/dispute.md says what that proves.
     """
     from fedvalue.agreement import read_public_line
     from fedvalue.evidence import verify as check

@@ -98,7 +98,7 @@ def ranges(run: LeftRun, store: UtilityStore, values: Values) -> Iterator[Check]
             yield wrong(
                 _RANGES,
                 f"coalition {row['mask']} (seed {row['replicate']}): {metrics['correct']:g} correct of {rows} test rows "
-                f"are no accuracy of {metrics['accuracy']:g}",
+                f"do not make an accuracy of {metrics['accuracy']:g}",
             )
     if not bad:
         said = (

@@ -50,7 +50,7 @@ def signatures_of(run: LeftRun, values: Values | None, signed_by: str | None) ->
     """Whether the files are those that were signed, and who did so."""
     file = run.folder / EVIDENCE_FILE
     must = [run.agreement.operator.key] if run.agreement is not None else []
-    must += [] if signed_by is None else [public_line(signed_by, "the key of who must have signed")]
+    must += [] if signed_by is None else [public_line(signed_by, "the key of whoever must have signed")]
     if not file.is_file():
         yield (wrong if must else unchecked)(
             _WHAT, "nobody has signed these results: `fedvalue sign` does so"
@@ -93,7 +93,7 @@ def _read(file: Path) -> tuple[dict[str, Any], tuple[Signature, ...]]:
     if set(statement) != {"format", "fedvalue", "made", "game_id", "agreement", "chain", "files"}:
         raise ValueError("what was signed has other parts")
     if not all(isinstance(d, str) for d in statement["files"].values()):
-        raise ValueError("a digest is no text")
+        raise ValueError("a digest is not text")
     return statement, signatures_from(data["signatures"])
 
 
@@ -103,7 +103,7 @@ def _statement(run: LeftRun, values: Values) -> dict[str, Any]:
             path.name.encode()
         except UnicodeEncodeError as error:
             raise InputError(
-                f"The name of {one_line(path.name)!r} is no text in UTF-8, so it cannot be written down. Rename the file."
+                f"The name of {one_line(path.name)!r} is not text in UTF-8, so it cannot be written down. Rename the file."
             ) from error
     statement = {
         "format": _FORMAT,

@@ -184,7 +184,7 @@ def remote_scenario(
     for place, report in enumerate(reports):
         if report.shape != shape:
             raise InputError(
-                f"All parties must have rows of one shape. Expected {shape}, client {place} reports {report.shape}."
+                f"All clients must have rows of one shape. Expected {shape}, client {place} reports {report.shape}."
             )
     if not any(report.size for report in reports):
         raise InputError("No client has any data. At least one must have rows to train on.")

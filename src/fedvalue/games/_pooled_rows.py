@@ -155,7 +155,7 @@ def _fitted(rows: Rows, test: Rows, whose: str) -> Rows:
     if not _is_frame(test.x):
         if rows.x.shape[1:] != test.x.shape[1:]:
             raise GameError(
-                f"All parties must have features of one shape. The test set has {test.x.shape[1:]}, {whose} has "
+                f"All clients must have features of one shape. The test set has {test.x.shape[1:]}, {whose} has "
                 f"{rows.x.shape[1:]}."
             )
         return rows

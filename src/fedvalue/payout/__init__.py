@@ -156,7 +156,7 @@ class Payout:
         return as_csv(self)
 
     def to_markdown(self) -> str:
-        """An invoice: the table, the policy it follows, and how firm the amounts are."""
+        """In Markdown: the table, the policy it follows, and how firm the amounts are."""
         return as_markdown(self)
 
 

@@ -180,7 +180,7 @@ def _of_earlier(path: Path) -> AbsentRule:
     file = path / "values.json" if path.is_dir() else path
     try:
         if file.exists() and not file.is_file():
-            raise InputError(f"Cannot read {file}, the earlier period: it is no file.")
+            raise InputError(f"Cannot read {file}, the earlier period: it is not a file.")
         data: Any = json_from(file.read_bytes())
     except OSError as error:
         raise InputError(f"Cannot read {file}, the earlier period: {error.strerror}.") from error

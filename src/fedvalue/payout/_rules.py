@@ -24,7 +24,7 @@ Weigh: TypeAlias = "Callable[[Array, Array | None], tuple[Array, NDArray[np.bool
 class Rule:
     """One policy: `weigh` turns values (last axis: clients) into weights and says who takes part at all.
 
-    `words` is the policy as it is written on the invoice, `nobody` why it may come to pay no one.
+    `words` is the policy as a payout states it, `nobody` why it may come to pay no one.
     """
 
     name: str

@@ -105,7 +105,7 @@ def stability(parties: Parties, rule: Rule, least: float, draws: int) -> Stabili
     if gaps:
         said += f" Not in them, because not known: {' and '.join(_CALLED[name] for name in gaps)}."
     if nobody:
-        said += f" In {nobody:.1%} of the draws the rule pays nobody; these are left out."
+        said += f" In {_part(nobody)} of the draws the rule pays nobody; these are left out."
     if not paid.any():
         return Stability(said, draws, _SEED, joint, nobody, None, orders, sure)
     shares = parties.among_clients(_split(weights[paid], takes_part[paid], least), drawn[paid])
@@ -113,6 +113,10 @@ def stability(parties: Parties, rule: Rule, least: float, draws: int) -> Stabili
     low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
     ranges = tuple(zip(low.tolist(), high.tolist(), strict=True))
     return Stability(said, draws, _SEED, joint, nobody, ranges, orders, sure)
+
+
+def _part(fraction: float) -> str:
+    return "less than 0.1%" if fraction < 0.0005 else f"{fraction:.1%}"
 
 
 def _drawn(values: Values, draws: int) -> Array:

@@ -1,4 +1,4 @@
-"""Payouts written down: text, CSV for spreadsheets, Markdown as an invoice, HTML for notebooks. Names are data, never markup or formulas."""
+"""Payouts written down: text, CSV for spreadsheets, Markdown, HTML for notebooks. Names are data, never markup or formulas."""
 
 from __future__ import annotations
 

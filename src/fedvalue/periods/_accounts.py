@@ -17,7 +17,7 @@ def said_the_same(attendance: Attendance, same: Collection[str]) -> Attendance:
     unknown = [name for name in same if attendance.status.get(name, "joined").startswith("joined")]
     if unknown:
         raise InputError(
-            f"same names {unknown[0]!r}, which is no client of this period that was in an earlier one under this name."
+            f"same names {unknown[0]!r}, but no client of this period was in an earlier one under this name."
         )
     status = {
         name: f"{what}, said to be the same" if name in same and what != "stayed" else what

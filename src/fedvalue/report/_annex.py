@@ -18,7 +18,7 @@ __all__ = ["TERMS", "rules_of"]
 _NOT = "not recorded"
 TERMS = (
     ("client", "a party that brings data and gets a value"),
-    ("coalition", "a group of clients, and the common model that is trained on their data alone"),
+    ("coalition", "a set of clients, and the common model that is trained on their data alone"),
     ("value", "the Shapley value: what a client adds to the metric, averaged over all orders in which clients could join"),
     ("exact", "computed from all coalitions: by marginal contributions (MC-SV) or equal formulas"),
     ("estimated", "computed from some coalitions; the annex names the method, its guarantee and its reference"),

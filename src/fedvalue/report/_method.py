@@ -50,7 +50,7 @@ def limits(values: Values) -> tuple[str, ...]:
         f"A {'Shapley ' if biased else ''}value is what a client adds {what}, averaged over all orders in which the "
         f"clients could join{'; these values approximate it' if biased else ''}. {other} would give "
         "other values.",
-        "A value holds for this group of clients: two clients with the same data share its value, and either would be "
+        "A value holds among these clients: two clients with the same data share its value, and either would be "
         "worth more in a group without the other.",
         "A value below zero means that, on average, the others do better without the client. It does not say why.",
     ]

@@ -65,8 +65,8 @@ def other_metrics(values: Values, trainings: History) -> list[Other] | Absent:
                 for part, leaf, stored_as in chosen
             ]
     return Absent(
-        "The method would have to be repeated on the stored trainings. Its options are not recorded with the values, or by "
-        "another metric it would ask for trainings that are not in the store."
+        "That takes the method once more, on the stored trainings. Either its options are not recorded with the values, or "
+        "with another metric it asks for trainings that are not in the store."
     )
 
 

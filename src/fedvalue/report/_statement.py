@@ -8,7 +8,6 @@ from math import sqrt
 
 from fedvalue._text import count, plural, shortened
 from fedvalue.audit import Audit, Finding, chance_text
-from fedvalue.outcome import UTILITY
 from fedvalue.payout import RULES, Payout
 from fedvalue.report._clients import Client
 from fedvalue.report._compared import Without
@@ -130,8 +129,8 @@ def _without(values: Values, compared: Without) -> list[str]:
     said, last, alone = [], compared.last, compared.alone
     if last is None:
         said.append(
-            "What all others reach without it was not trained with the same random numbers as all clients together, so it is "
-            "not compared here."
+            "What all others reach without it is not known here: that takes trainings of all clients and of all others with the "
+            "same random numbers."
         )
     else:
         change = values.sign * (last.first - last.second)
@@ -152,7 +151,7 @@ def _without(values: Values, compared: Without) -> list[str]:
             )
         said.append(f"{reached}{_luck(values, last.trainings)}")
     if alone is not None:
-        start = "no clients" if values.metric == UTILITY else unbracketed(values.empty_label)
+        start = unbracketed(values.empty_label)
         said.append(
             f"Alone it reaches {fixed(alone.second, decimals)} ({start}: {fixed(alone.first, decimals)})."
         )

@@ -9,7 +9,6 @@ import numpy as np
 
 from fedvalue._text import count, one_line, plural, shortened
 from fedvalue.audit import Audit
-from fedvalue.outcome import UTILITY
 from fedvalue.report._intervals import without_error
 from fedvalue.report._trained import Absent
 from fedvalue.report._words import (
@@ -70,7 +69,7 @@ def _worth(values: Values, ends: Ends | None) -> str:
         )
     if ends is None:
         return said if values.n == 1 else f"Of the {values.n:,} clients, {said}"
-    start = "no clients" if values.metric == UTILITY else unbracketed(values.empty_label)
+    start = unbracketed(values.empty_label)
     who = "the one client" if values.n == 1 else f"all {values.n:,} clients"
     return (
         f"With {who}, the {shortened(values.metric, NAME)} goes from {fixed(ends.none, decimals)} ({start}) to "
@@ -87,19 +86,19 @@ def _missing(values: Values) -> str:
 
 
 def _certainty(values: Values, audit: Audit | Absent) -> str:
-    total = f"{plural(1 << values.n, 'coalition')} (groups of clients)"
+    total = f"{plural(1 << values.n, 'coalition')} (sets of clients)"
     ranking = f" {audit.ranking}" if isinstance(audit, Audit) else ""
     if without_error(values):
         return f"All {total} were used, so the values are {values.promise}.{ranking}"
     used = f"{count(values.evaluations + values.known_before)} of {total}"
     if values.seeds > 1:
-        used = f"{plural(values.evaluations, 'training')} of coalitions (groups of clients), spread over {values.seeds} seeds,"
+        used = f"{plural(values.evaluations, 'training')} of coalitions (sets of clients), spread over {values.seeds} seeds,"
     said = f"The values are estimated from {used.removesuffix(',')}."
     if values.guarantee == "exact":
         said = f"All {total} were used, so the values are {values.promise}."
     interval = values.interval(0.95)
     if interval is None or not np.isfinite(interval).all():
-        return f"{said} It gives no margin of error here, so how far off they are is unknown."
+        return f"{said} The method gives no margin of error here, so how far off they are is unknown."
     half, decimals = (interval[:, 1] - interval[:, 0]) / 2, decimals_of(values)
     margin = f"±{half.mean():.{decimals}f} on average and ±{half.max():.{decimals}f} at most"
     return f"{said} Their margin of error (95%) is {margin}.{ranking}"

@@ -105,8 +105,7 @@ class DryRun:
             f"Trainings: {count(work.trained)}"
             + (f", {game.replicates} for each coalition" if game.replicates > 1 else "")
             + f"; local trainings of clients: {count(work.client_trainings)} ({work.first_round} in round 1, shared by "
-            f"{'all of a seed' if self.seeds > 1 or game.replicates > 1 else 'all'}, then {count(work.per_later_round)} in "
-            f"each of {plural(work.rounds - 1, 'round')})."
+            f"{'all of a seed' if self.seeds > 1 or game.replicates > 1 else 'all'}{_later_rounds(work)})."
         )
         if self.models:
             lines.append(f"Models assembled from its updates and evaluated: about {count(self.models)}.")
@@ -126,6 +125,14 @@ class DryRun:
             lines.append(f"Memory: about {size(self.memory)} for models and data{bound}.")
         lines.append("Nothing was run.")
         return lines
+
+
+def _later_rounds(work: Work) -> str:
+    """What every round after the first takes, where there is one."""
+    if work.rounds == 1:
+        return ""
+    where = "round 2" if work.rounds == 2 else f"each of {count(work.rounds - 1)} rounds"
+    return f", then {count(work.per_later_round)} in {where}"
 
 
 def dry_run(job: Job) -> DryRun:

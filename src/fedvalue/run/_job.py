@@ -339,7 +339,11 @@ def run(
     known = [of.name for of in fields(Job)]
     for name in options:
         if name not in known:
-            hint = 'Say method="exact". ' if name == "exact" else did_you_mean(name, known)
+            hint = (
+                'Say method="exact". '
+                if name == "exact"
+                else did_you_mean(name, [*known, "on_stage", "on_outcome", "on_values"])
+            )
             raise InputError(
                 f"run has no option {name!r}. {hint}Options of the method go into options={{…}}; see fedvalue.Job."
             )

@@ -228,8 +228,8 @@ def plan_of(n: int, asked: Request, seed: int) -> Plan:
     if not isinstance(plan, Generator):
         raise MethodError(
             f"A method of your own is a generator function plan(n, budget, rng, *, option=…): it yields lists of "
-            f"coalitions, is sent their utilities and returns an Estimate. {method.name} returned a "
-            f"{type(plan).__name__}."
+            f"coalitions, is sent their utilities and returns an Estimate. {method.name} returned an "
+            f"object of the type {type(plan).__name__}."
         )
     return plan
 

@@ -307,12 +307,12 @@ def _same_shapes(clients: Sequence[Dataset], test: Dataset, names: Sequence[str]
         like = test.rows(slice(0, 0)) if without else data
         if shape_of(like.x) != shape:
             raise ScenarioError(
-                f"All parties must have features of one shape. The test set has {_shown(test)}, client {name!r} "
+                f"All clients must have features of one shape. The test set has {_shown(test)}, client {name!r} "
                 f"has {_shown(like)}."
             )
         if len(like) and like.y.shape[1:] != test.y.shape[1:]:
             raise ScenarioError(
-                f"All parties must have labels of one shape. The test set has {test.y.shape[1:]}, client {name!r} "
+                f"All clients must have labels of one shape. The test set has {test.y.shape[1:]}, client {name!r} "
                 f"has {like.y.shape[1:]}."
             )
         fitted.append(like if len(like) else Dataset(like.x, test.y[:0]))

@@ -215,7 +215,7 @@ def _rows(path: Path, lines: list[str], delimiter: str, skipped: int) -> list[tu
 
 def _explained(error: str, beyond_the_line: bool) -> str:
     if "field larger" in error:
-        return f"a cell has more than {csv.field_size_limit():,} characters. Is a quote missing, or the file no table?"
+        return f"a cell has more than {csv.field_size_limit():,} characters. Is a quote missing, or is the file not a table?"
     if beyond_the_line or "end of data" in error:
         return (
             "a quoted cell does not end on this line. Close the quote, or take line breaks out of the cell."

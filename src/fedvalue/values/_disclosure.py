@@ -76,7 +76,7 @@ class Disclosure:
         pairs = sum(one.pairs for one in self.clients)
         if solo:
             said.append(
-                f"{plural(solo, 'model')} of single clients: the operator sees what each learnt from its rows alone."
+                f"{plural(solo, 'model')} of single clients: the operator sees what each learned from its rows alone."
             )
         if pairs:
             said.append(

@@ -231,7 +231,9 @@ class Values:
     @property
     def empty_label(self) -> str:
         """What v(∅) is the utility of, in words."""
-        return self.empty.label if self.empty else "untrained model"
+        if self.empty:
+            return self.empty.label
+        return "no clients" if self.metric == UTILITY else "untrained model"
 
     @property
     def share(self) -> NDArray[np.float64]:

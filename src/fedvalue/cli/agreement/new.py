@@ -60,7 +60,7 @@ def new(
     copies: Annotated[
         str,
         typer.Option(
-            metavar="each|share", help="Whether interchangeable clients are paid each, or share one part."
+            metavar="each|share", help="Whether interchangeable clients are each paid, or share one part."
         ),
     ] = "each",
     round_to: Annotated[str, typer.Option("--round", metavar="STEP", help="Smallest step.")] = "0.01",
@@ -73,7 +73,9 @@ def new(
     from fedvalue.cli._jobs import job_of
 
     if file.exists():
-        raise InputError(f"There is a file {file}. Another agreement is another file.")
+        raise InputError(
+            f"{file} exists already, and an agreement is never overwritten. Choose another name."
+        )
     name, key = _named(operator, "--operator")
     keys = dict(_named(one, "--member") for one in member or ())
     terms = PayoutTerms(rule, min_share, round_to, currency, pot, absent, copies)

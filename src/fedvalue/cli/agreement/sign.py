@@ -14,7 +14,7 @@ _NAMED = 8
 def sign(file: AgreementArgument, key: KeyOption) -> None:
     """Sign an agreement with the private key of a party. Read it first: `fedvalue agreement show`.
 
-    Others sign the same file, one after the other, or copies of it that are signed by everyone.
+    All sign the same file, one after the other. Where there are several copies, everyone signs each of them.
     """
     from fedvalue.agreement import read_agreement
 

@@ -37,7 +37,7 @@ def check(
 ) -> None:
     """Check a folder of your own: rows, columns, what is done to them, what is suspicious, what is refused.
 
-    Ends with code 1 where something is refused.
+    Exit code 1 if something is refused.
     """
     from fedvalue.scenarios import check_folder
 

@@ -40,7 +40,7 @@ def sketch(
     label: Label = None,
     option: Options = None,
 ) -> None:
-    """Write salted hashes of a client's rows, which tell nothing to who does not know the secret.
+    """Write salted hashes of a client's rows, which tell nothing to anyone without the secret.
 
     Give the sketch to whoever compares, and the secret to nobody but the other clients.
     """
@@ -66,7 +66,7 @@ def overlap(
     option: Options = None,
     json: JsonFlag = False,
 ) -> None:
-    """Compare the rows of clients: the same ones, and near copies. Ends with code 1 where some are suspicious.
+    """Compare the rows of clients: the same ones, and near copies. Exit code 1 if some are suspicious.
 
     Files of one folder are compared as they are, clients elsewhere by the sketches that they wrote with a secret of
     theirs (`fedvalue data sketch`).

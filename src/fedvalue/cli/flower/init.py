@@ -21,5 +21,5 @@ def init(
 
     for path in write_app(folder, {"clients": clients}):
         say(str(path))
-    say("Say in valuation/client_app.py where a party's rows are, and in pyproject.toml what to run. Then:")
+    say("Say in valuation/client_app.py where a client's rows are, and in pyproject.toml what to run. Then:")
     say(f"flwr run {folder} NAME-OF-YOUR-SUPERLINK --stream")

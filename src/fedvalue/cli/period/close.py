@@ -39,7 +39,7 @@ def close(
     rule: Annotated[str, typer.Option(autocompletion=complete("rule"), help="Rule of payout, see `fedvalue payout`.")] = "floor",
     min_share: Annotated[str, typer.Option(metavar="X", help="Smallest part of the pot for every client that the rule pays.")] = "0",
     round_to: Annotated[str, typer.Option("--round", metavar="STEP", help="Smallest step: amounts are multiples of it.")] = "0.01",
-    debts: Annotated[str, typer.Option(metavar="forgive|carry", help="What a client below zero owes: nothing, or what it earns later is held against it.")] = "forgive",
+    debts: Annotated[str, typer.Option(metavar="forgive|carry", help="What becomes of a value below zero: it is forgiven, or carried over and held against what the client earns later.")] = "forgive",
     escrow: Annotated[list[str] | None, typer.Option(metavar="CLIENT", help="Hold back what this client earns; repeatable.")] = None,
     release: Annotated[list[str] | None, typer.Option(metavar="CLIENT", help="Pay out what was held back for this client; repeatable.")] = None,
     renamed: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="A client has another name than before; repeatable.")] = None,
