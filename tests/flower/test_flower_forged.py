@@ -12,22 +12,20 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
+from books import Lines, lines_of, signature_under, write_lines
 from federations import digits
 from flower_fakes import SIZES, Signing, parties
 
 import fedvalue as fv
 from fedvalue._files import sealed
-from fedvalue.agreement import canonical, make_key, read_public_line
+from fedvalue.agreement import make_key, read_public_line
 from fedvalue.evidence import Check
 from fedvalue.flower import Task, plan_federation, value_federation
-from fedvalue.replies import Reply
-from fedvalue.replies._book import _FIRST, _link, _said
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 WHAT = "What the nodes signed"
 TASK = Task("classification", 10, digits(SIZES).test)
-Lines = list[dict[str, Any]]
 Record = dict[str, Any]
 
 
@@ -62,19 +60,7 @@ def forged(
 ) -> fv.evidence.Verdict:
     """The verdict on a copy that the operator has altered, made sound again as far as that goes, and signed."""
     shutil.copytree(consortium.out, copy)
-    file = copy / "store.db.replies"
-    lines = book([json.loads(line) for line in file.read_text().splitlines()])
-    link = _FIRST
-    for line in lines or ():
-        kind = next(key for key in line if key != "link")
-        line["link"] = link = _link(link, _said(kind, line[kind]))
-    file.write_bytes(b"".join(canonical(line) + b"\n" for line in lines or ()))
-    values = json.loads((copy / "values.json").read_text())
-    values["details"]["replies"] = {"lines": len(lines or ()), "link": link}
-    if lines is None:
-        file.unlink()
-        del values["details"]["replies"]
-    fv.Values.from_dict({k: v for k, v in values.items() if k != "checksum"}).save(copy / "values.json")
+    write_lines(copy, book(lines_of(copy)))
     told = json.loads((copy / "run.json").read_text())
     told.pop("checksum")
     record(told)
@@ -148,7 +134,7 @@ class TestAnOperatorWhoSignsAgain:
             for line in lines:
                 if (reply := line.get("reply", {})).get("client") == 1:
                     mine_too = {**reply, "game": "0" * 16, "client": 0}
-                    signature = _signature(mine_too, sitting, consortium.signing.keys[0])
+                    signature = signature_under(mine_too, sitting, consortium.signing.keys[0])
                     made.append({"reply": {**mine_too, "signature": signature}})
             return [*_without(1)(lines), *made]
 
@@ -166,7 +152,7 @@ class TestAnOperatorWhoSignsAgain:
             for line in lines:
                 if (reply := line.get("reply", {})).get("client") == 1:
                     reply["data"] = other
-                    reply["signature"] = _signature(reply, sitting, consortium.signing.keys[1])
+                    reply["signature"] = signature_under(reply, sitting, consortium.signing.keys[1])
             return lines
 
         def record(told: Record) -> None:
@@ -181,10 +167,3 @@ class TestAnOperatorWhoSignsAgain:
             return [{"sitting": {**sitting, "keys": ["", *sitting["keys"][1:]]}}, *lines]
 
         assert forged(consortium, tmp_path / "out", earlier).sound
-
-
-def _signature(reply: Record, sitting: Record, key: Path) -> str:
-    plain = {name: part for name, part in reply.items() if name not in ("client", "signature")}
-    lists = {name: tuple(part) for name, part in plain.items() if isinstance(part, list)}
-    told = Reply(**{**plain, **lists}, learner=sitting["learner"], training=sitting["training"])
-    return told.signed(key).signature

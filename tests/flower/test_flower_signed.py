@@ -13,23 +13,21 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
+from books import Lines, lines_of, write_lines
 from federations import digits
 from flower_fakes import SIZES, Signing, held_out_parts, parties, told
 from flwr.app import Message, RecordDict
 
 import fedvalue as fv
-from fedvalue.agreement import canonical
 from fedvalue.errors import UnavailableError
 from fedvalue.evidence import Check
 from fedvalue.flower._server import Task, value_federation
 from fedvalue.flower._wire import CONFIG
 from fedvalue.replies import read_book
-from fedvalue.replies._book import _FIRST, _link, _said
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 WHAT = "What the nodes signed"
-Lines = list[dict[str, Any]]
 
 
 def task(signing: Signing, at_server: bool = True) -> Task:
@@ -52,17 +50,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> tuple[Signing, Path]:
 def altered(left: Path, copy: Path, change: Callable[[Lines], Lines], anew: bool = False) -> Path:
     """A copy of the run whose book was changed; `anew` also makes all hashes again, and the head in the values."""
     shutil.copytree(left, copy)
-    file = copy / "store.db.replies"
-    lines = change([json.loads(line) for line in file.read_text().splitlines()])
-    link = _FIRST
-    for line in lines if anew else ():
-        kind = next(key for key in line if key != "link")
-        line["link"] = link = _link(link, _said(kind, line[kind]))
-    file.write_bytes(b"".join(canonical(line) + b"\n" for line in lines))
-    if anew:
-        values = json.loads((copy / "values.json").read_text())
-        values["details"]["replies"] = {"lines": len(lines), "link": link}
-        fv.Values.from_dict({k: v for k, v in values.items() if k != "checksum"}).save(copy / "values.json")
+    write_lines(copy, change(lines_of(copy)), anew)
     return copy
 
 

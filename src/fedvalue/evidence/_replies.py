@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedvalue._text import listed, one_line, plural
 from fedvalue.coalitions import members
+from fedvalue.evidence._measured import not_signed, other_means, other_metrics
 from fedvalue.evidence._run import LeftRun
+from fedvalue.evidence._testimony import Client, Testimony
 from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
-from fedvalue.replies import Entry, Reply, Sitting, book_beside, digest_of_metrics, read_book
+from fedvalue.replies import Entry, Reply, Sitting, book_beside, read_book, test_at_nodes
 from fedvalue.report import FEDERATION
 from fedvalue.store import StoreUntil, UtilityStore, fingerprint
 from fedvalue.values import Values
@@ -21,66 +21,9 @@ __all__ = ["replies"]
 
 _WHAT = "What the nodes signed"
 _LISTED, _NAMED = 8, 6
-_OF_A_REPLY = ("kind", "game", "data", "round", "alone", "seeds", "sent", "back", "blocks")
-
-
-class _Client(NamedTuple):
-    """Whose signatures count: those of these keys, under these rows. Names do not."""
-
-    data: str
-    keys: frozenset[str]
-
-
-@dataclass
-class _Signed:
-    """Everything in the book whose signature fits, by the rows and the key of who trained."""
-
-    replies: int = 0
-    trained: dict[tuple[str, str, int, int], set[str]] = field(default_factory=lambda: defaultdict(set))
-    alone: dict[tuple[str, str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
-    measured: dict[tuple[str, str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
-    models: dict[tuple[tuple[str, ...], int], dict[int, dict[str, int]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(dict))
-    )
-    """By the rows of a coalition and the number of the seed: the digests and seeds of its models, by round."""
-
-    def add(self, reply: Reply, key: str) -> None:
-        self.replies += 1
-        if reply.kind == "evaluate":
-            for sent, back in zip(reply.sent, reply.back, strict=False):
-                self.measured[reply.data, key, sent].add(back)
-            return
-        for sent, seed in zip(reply.sent, reply.seeds, strict=False):
-            self.trained[reply.data, key, reply.round, seed].add(sent)
-        if reply.alone:
-            self.alone[reply.data, key, reply.seeds[0]].add(reply.back[-1])
-
-    def are_trained(self, data: Sequence[str], number: int, rounds: int, signing: Sequence[_Client]) -> bool:
-        """Whether the clients with keys have signed each round of this coalition."""
-        models = self.models.get((tuple(sorted(data)), number), {})
-        last = models.get(rounds + 1, {})
-        return any(
-            (len(data) == 1 and self._alone(signing[0], final, seed))
-            or self._together(signing, models, seed, rounds)
-            for final, seed in last.items()
-        )
-
-    def _alone(self, one: _Client, final: str, seed: int) -> bool:
-        return any(final in self.alone.get((one.data, key, seed), ()) for key in one.keys)
-
-    def _together(
-        self, signing: Sequence[_Client], models: Mapping[int, Mapping[str, int]], seed: int, rounds: int
-    ) -> bool:
-        begun = [self._trained_by(one, 1, seed) for one in signing]
-        if begun and not set.intersection(*begun):
-            return False  # in round 1 all begin with one model
-        return all(
-            any(all(sent in self._trained_by(one, t, seed) for one in signing) for sent in models.get(t, ()))
-            for t in range(2, rounds + 1)
-        )
-
-    def _trained_by(self, one: _Client, t: int, seed: int) -> set[str]:
-        return {sent for key in one.keys for sent in self.trained.get((one.data, key, t, seed), ())}
+_OF_A_REPLY = (
+    "kind", "game", "data", "round", "alone", "seeds", "sent", "back", "blocks", "origins", "test", "test_rows",
+)  # fmt: skip
 
 
 def replies(run: LeftRun, store: UtilityStore, values: Values) -> Iterator[Check]:
@@ -102,8 +45,8 @@ def replies(run: LeftRun, store: UtilityStore, values: Values) -> Iterator[Check
             yield unchecked(_WHAT, text)
         return
     entries, found = _read(run, told)
-    signed = _Signed()
-    found += _fill(signed, entries, _model(record))
+    testimony = Testimony()
+    found += _fill(testimony, entries, _model(record))
     keys = _keys(entries)
     found += _other_keys(keys, agreed)
     yield from (wrong(_WHAT, text) for text in found[:_LISTED])
@@ -112,7 +55,7 @@ def replies(run: LeftRun, store: UtilityStore, values: Values) -> Iterator[Check
     if not found:
         whose = "in the agreement" if agreed else "that the operator names: compare them with the clients"
         known = {name: [key] for name, key in agreed.items()} if agreed else keys
-        yield from _trainings(signed, record, store, values, known, whose, file.stat().st_size)
+        yield from _trainings(testimony, record, store, values, known, whose, file.stat().st_size)
 
 
 def _read(run: LeftRun, told: Any) -> tuple[list[Entry], list[str]]:
@@ -128,7 +71,7 @@ def _read(run: LeftRun, told: Any) -> tuple[list[Entry], list[str]]:
     return [entry for entry, problem in both if not problem], problems
 
 
-def _fill(signed: _Signed, entries: Sequence[Entry], model: Any) -> list[str]:
+def _fill(testimony: Testimony, entries: Sequence[Entry], model: Any) -> list[str]:
     """Puts together what is signed, as far as the signature fits; gives what is wrong."""
     found, seen = list[str](), set[str]()
     sittings: dict[str, Sitting] = {}
@@ -142,7 +85,7 @@ def _fill(signed: _Signed, entries: Sequence[Entry], model: Any) -> list[str]:
             if _of_sitting(sitting) != model:
                 continue  # the same store has trainings of other models or rules
             if entry.kind == "models":
-                _add_models(signed, sitting, entry.said)
+                _add_models(testimony, sitting, entry.said)
                 continue
             client, signature = entry.said["client"], entry.said["signature"]
             reply = _reply(entry.said, sitting)
@@ -153,21 +96,21 @@ def _fill(signed: _Signed, entries: Sequence[Entry], model: Any) -> list[str]:
                     f"line {entry.number}: the signature of {one_line(sitting.clients[client])} does not fit what it is under"
                 )
             else:
-                signed.add(reply, sitting.keys[client])
+                testimony.add(reply, sitting.keys[client])
             seen.add(signature)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             found.append(f"line {entry.number} is not as fedvalue writes it")
     return found
 
 
-def _add_models(signed: _Signed, sitting: Sitting, said: Mapping[str, Any]) -> None:
+def _add_models(testimony: Testimony, sitting: Sitting, said: Mapping[str, Any]) -> None:
     for mask, number, seed, digest in said["of"]:
         data = tuple(sorted(sitting.data[i] for i in members(int(mask, 16))))
-        signed.models[data, number][said["round"]][digest] = seed
+        testimony.models[data, number][said["round"]][digest] = seed
 
 
 def _trainings(
-    signed: _Signed,
+    testimony: Testimony,
     record: Mapping[str, Any],
     store: UtilityStore,
     values: Values,
@@ -175,31 +118,35 @@ def _trainings(
     whose: str,
     size: int,
 ) -> Iterator[Check]:
-    """Whether every training that the values rest on is signed by those who took part in it."""
+    """Whether every training that the values rest on is signed by those who took part in it, and by those who measured it."""
     scenario, rounds = record["scenario"], record["training"]["rounds"]
-    names, data = scenario["clients"], scenario["fingerprints"]
+    names, (held_out, lies) = scenario["clients"], _held_out(record)
     clients = [
-        _Client(own, frozenset(filter(None, keys.get(name, ()))))
-        for name, own in zip(names, data, strict=True)
+        Client(own, frozenset(filter(None, keys.get(name, ()))), test, test_rows)
+        for name, own, (test_rows, test) in zip(names, scenario["fingerprints"], held_out, strict=True)
     ]
+    test_rows = {name: one.test_rows for name, one in zip(names, clients, strict=True) if one.test_rows}
+    nodes = {name: one for name, one in zip(names, clients, strict=True) if one.test_rows and one.keys}
     rows = (1 << 62) if values.chain is None else values.chain.rows
-    complete, partly, bare, lies, keyless = 0, 0, 0, list[str](), set[str]()
+    complete, partly, bare, unmeasured, keyless = 0, 0, 0, 0, set[str]()
     for row in StoreUntil(store, values.game_id, rows).rows(values.game_id):
+        which, metrics = f"coalition {row['mask']} (seed {row['replicate']})", row["metrics"]
+        if test_rows and (other := other_means(metrics, test_rows)):
+            lies.append(f"{which}: {other} is not the mean of what the nodes measured on their rows")
         who = [i for i in members(int(row["mask"], 16)) if scenario["rows"][i]]
         if not who:
             continue
-        keyed = [i for i in who if clients[i].keys]
-        keyless |= {names[i] for i in who} - {names[i] for i in keyed}
-        coalition, number = [data[i] for i in who], row["replicate"]
-        if not keyed:
+        missing = {names[i] for i in who if not clients[i].keys} | (test_rows.keys() - nodes.keys())
+        keyless |= missing
+        if not any(clients[i].keys for i in who):
             partly += 1
-        elif not signed.are_trained(coalition, number, rounds, [clients[i] for i in keyed]):
+        elif not (ends := testimony.ends([clients[i] for i in who], row["replicate"], rounds)):
             bare += 1
-        elif other := _other_metrics(signed, row, names, clients, coalition, rounds):
-            lies.append(
-                f"coalition {row['mask']} (seed {number}): {other} has signed other metrics than the store has"
-            )
-        elif len(keyed) < len(who):
+        elif other := other_metrics(testimony, metrics, ends, nodes):
+            lies.append(f"{which}: {other} has signed other metrics of its model than the store has")
+        elif not_signed(testimony, metrics, ends, nodes):
+            unmeasured += 1
+        elif missing:
             partly += 1
         else:
             complete += 1
@@ -210,39 +157,30 @@ def _trainings(
             f"{plural(bare, 'training')} of clients that sign are not signed, round by round: made without these nodes, or before "
             "they had these keys",
         )
+    if unmeasured:
+        yield undecided(
+            _WHAT,
+            f"{plural(unmeasured, 'training')} were not measured under the signatures of all nodes that hold rows out: no reply says "
+            "that it measured what these clients trained, on the rows that the record names",
+        )
     if partly:
         yield unchecked(
             _WHAT,
-            f"{plural(partly, 'training')} took part of {listed(sorted(keyless), _NAMED)}, which have no key for signing",
+            f"{plural(partly, 'training')}: {listed(sorted(keyless), _NAMED)} took part or measured, without a key for signing",
         )
     if complete and not lies:
-        told = f"every local training in {plural(complete, 'training')}: {signed.replies:,} signed replies in {size:,} bytes"
+        told = f"every local training in {plural(complete, 'training')}: {testimony.replies:,} signed replies in {size:,} bytes"
         yield sound(_WHAT, f"{told}, with the keys {whose}")
 
 
-def _other_metrics(
-    signed: _Signed,
-    row: Mapping[str, Any],
-    names: Sequence[str],
-    clients: Sequence[_Client],
-    coalition: Sequence[str],
-    rounds: int,
-) -> str:
-    """Who has signed that it measured something else of the final model; models that only the server measured say nothing."""
-    finals = signed.models[tuple(sorted(coalition)), row["replicate"]][rounds + 1]
-    for name, own in zip(names, clients, strict=True):
-        prefix = f"{name}/"
-        told = {k.removeprefix(prefix): v for k, v in row["metrics"].items() if k.startswith(prefix)}
-        if told and own.keys:
-            known = {
-                digest
-                for final in finals
-                for key in own.keys
-                for digest in signed.measured.get((own.data, key, final), ())
-            }
-            if digest_of_metrics(told) not in known:
-                return str(name)
-    return ""
+def _held_out(record: Mapping[str, Any]) -> tuple[list[tuple[int, str]], list[str]]:
+    """How many rows each client holds out, and their fingerprint; nothing where the server measured. And what is wrong with them."""
+    scenario = record["scenario"]
+    if record.get("evaluated_at") != "nodes":
+        return [(0, "")] * len(scenario["clients"]), []
+    told = [(int(rows), str(test)) for rows, test in scenario["held_out"]]
+    fits = test_at_nodes(told) == scenario["test"]["fingerprint"]
+    return told, [] if fits else ["the rows that the nodes held out are not the test rows of the record"]
 
 
 def _reply(said: Mapping[str, Any], sitting: Sitting) -> Reply:

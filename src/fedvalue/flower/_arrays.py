@@ -92,11 +92,13 @@ def missing_row(like: Arrays) -> Arrays:
 
 
 def row_digest(arrays: Arrays, row: int) -> bytes | None:
-    """By which a model is recognised; None for a row that is missing."""
+    """By which a model is recognised; None for a row that is missing. −0 counts as 0, which it becomes in an average."""
     digest = hashlib.sha256()
     for array in arrays.values():
         values = np.ascontiguousarray(array[row])
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            return None
+        if values.dtype.kind == "f":
+            if not np.isfinite(values).all():
+                return None
+            values = values + 0.0
         digest.update(values.tobytes())
     return digest.digest()

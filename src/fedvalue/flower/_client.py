@@ -264,7 +264,8 @@ def _evaluated(
     def states() -> Reply:
         back = [digest_of_metrics({name: of_model.metrics[name] for name in stated}) for of_model in measured]
         told = block_digest({name: blocks[name] for name in stated if name in blocks})
-        return reply_of(EVALUATE, config, model_digests(arrays), back, told)
+        test = held_out, scenario.test.fingerprint
+        return reply_of(EVALUATE, config, model_digests(arrays), back, told, test)
 
     return records, states
 

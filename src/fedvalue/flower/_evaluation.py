@@ -34,6 +34,7 @@ from fedvalue.flower._wire import (
     from_record,
     metrics_of,
 )
+from fedvalue.flower._witness import ORIGINS
 from fedvalue.learners.metrics import METRICS as METRICS_OF
 from fedvalue.outcome import Outcome
 from fedvalue.per_row import PerRow
@@ -62,10 +63,14 @@ class StacksAtNodes:
         for client in held_out:
             start = 0
             for size, content in self.stacks.pack(models, client, 0):
-                cast(ConfigRecord, content[CONFIG])["blocks"] = told
+                part = {name: array[start : start + size] for name, array in models.items()}
+                settings = cast(ConfigRecord, content[CONFIG])
+                settings["blocks"] = told
+                if nodes.witness is not None:
+                    settings[ORIGINS] = nodes.witness.origins(part)
                 clients.append(client)
                 contents.append(content)
-                parts.append({name: array[start : start + size] for name, array in models.items()})
+                parts.append(part)
                 start += size
         measured: dict[int, list[dict[str, float]]] = {client: [] for client in held_out}
         blocks: dict[int, list[Arrays]] = {
@@ -111,12 +116,14 @@ class StacksAtNodes:
         if not isinstance(answer, Failure):
             try:
                 self.stacks.check(answer, 0)
-                held_out = nodes.roster.reports[client].held_out
+                report = nodes.roster.reports[client]
+                held_out = report.held_out
                 wanted = tuple(METRICS_OF[self.stacks.scenario.task])
                 metrics = _columns(answer, wanted, rows_of(part), held_out)
                 blocks = _blocks(answer, metrics, block_count(held_out)) if told else {}
                 if nodes.witness is not None:
-                    nodes.witness.measured(EVALUATE, client, question, answer, part, metrics, blocks)
+                    test = held_out, report.held_out_fingerprint
+                    nodes.witness.measured(EVALUATE, client, question, answer, part, metrics, blocks, test)
                 return metrics, blocks
             except WireError as error:
                 answer = Failure(str(error))

@@ -17,8 +17,8 @@ import numpy as np
 from fedvalue.errors import InputError
 from fedvalue.flower._names import check_names, is_name, too_alike
 from fedvalue.flower._wire import ConfigRecord, WireError, count_in
+from fedvalue.replies import test_at_nodes
 from fedvalue.scenarios import Dataset, Scenario
-from fedvalue.store import fingerprint
 
 __all__ = [
     "MOST_ROWS",
@@ -203,8 +203,7 @@ def remote_scenario(
                 "Evaluation by the nodes was asked for, and none of them holds rows out for it. "
                 "Give held-out rows to the client apps, or a test set to the server."
             )
-        total, digest = sum(size for size, _ in held), fingerprint("held out at the nodes", held)[0]
-        test = RemoteData(rows, labels, total, digest)
+        test = RemoteData(rows, labels, sum(size for size, _ in held), test_at_nodes(held))
         test_parts = _parts_of_nodes(names, reports) if by_client else None
     clients = tuple(stand_in(report.size, report.fingerprint) for report in reports)
     parts = {key: np.asarray(chosen, np.int64) for key, chosen in (test_parts or {}).items()}

@@ -9,7 +9,7 @@ again goes on where it was stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -179,21 +179,23 @@ class FlowerSession:
         for mask, _ in self.under_way:
             starts.append(row)
             row += mask.bit_count()
-        if t > 1 and row == len(digests):
-            self._note(t, self.under_way, [digests[start] for start in starts])
+        if t > 1 and row == len(digests) and self.nodes.witness is not None:
+            sent = [digests[start] for start in starts]
+            self.nodes.witness.sends(t, self._told(self.under_way, sent))
 
     def note_measured(self, trials: Sequence[Trial], models: Stack) -> None:
         """Whose models they are that are measured after the last round."""
         if self.nodes.witness is not None:
             arrays = to_arrays(models)
             digests = [row_digest(arrays, row) for row in range(len(trials))]
-            self._note(self.training.rounds + 1, trials, digests)
+            self.nodes.witness.measures(self.training.rounds, self._told(trials, digests))
 
-    def _note(self, t: int, trials: Sequence[Trial], digests: Sequence[bytes | None]) -> None:
-        if self.nodes.witness is not None:
-            given = [self.seeds.get(number) for _, number in trials]
-            seeds = [self.training.seed if seed is None else seed for seed in given]
-            self.nodes.witness.sends(t, zip(trials, seeds, digests, strict=True))
+    def _told(
+        self, trials: Sequence[Trial], digests: Sequence[bytes | None]
+    ) -> Iterator[tuple[Trial, int, bytes | None]]:
+        given = [self.seeds.get(number) for _, number in trials]
+        seeds = [self.training.seed if seed is None else seed for seed in given]
+        return zip(trials, seeds, digests, strict=True)
 
     def _accepted(
         self, sent: Arrays, trained: dict[tuple[int, int], Arrays], t: int

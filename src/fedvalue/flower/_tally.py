@@ -34,9 +34,7 @@ class Tally:
             if t > 1 and row_digest(sent, row) not in self._own[client]:
                 continue
             self._solo[client] += 1
-            # −0 becomes 0 when a model is averaged.
-            digest = row_digest({name: array + 0.0 for name, array in back.items()}, row)
-            if digest is not None:
+            if (digest := row_digest(back, row)) is not None:
                 self._own[client].add(digest)
 
     def leave_out(self, lost: Collection[int]) -> None:

@@ -164,10 +164,12 @@ class Valuation:
     def _record(self, game: FederatedGame, values: Values, roster: Roster) -> dict[str, Any]:
         """Who took part and who did not, by which rules, what happened, and what it took."""
         terms = self.terms(game)
-        clients = {
+        clients: dict[str, Any] = {
             "clients": list(game.names),
             "fingerprints": [data.fingerprint for data in game.scenario.clients],
         }
+        if self.evaluated_at == "nodes":
+            clients["held_out"] = [[one.held_out, one.held_out_fingerprint] for one in roster.reports]
         return {
             "format": FEDERATION,
             **terms,

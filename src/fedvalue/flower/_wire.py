@@ -41,7 +41,7 @@ __all__ = [
     "to_record",
 ]
 
-PROTOCOL = 4  # raised when messages of another release cannot be understood any more
+PROTOCOL = 5  # raised when messages of another release cannot be understood any more
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"  # the names that Flower's own templates use
 # Actions of their own: an app may keep its usual train and evaluate functions beside ours.

@@ -18,9 +18,10 @@ from fedvalue.flower._arrays import Arrays, row_digest, rows_of
 from fedvalue.flower._wire import RecordDict, WireError, settings_of
 from fedvalue.replies import Book, Reply, Sitting, digest_of_bytes, digest_of_metrics
 
-__all__ = ["SIGNATURE", "Witness", "block_digest", "model_digests", "reply_of"]
+__all__ = ["ORIGINS", "SIGNATURE", "Witness", "block_digest", "model_digests", "reply_of"]
 
 SIGNATURE = "signature"  # in the settings of a reply
+ORIGINS = "origins"  # in the settings of a message with models to measure
 
 
 def model_digests(models: Arrays) -> tuple[str, ...]:
@@ -37,9 +38,16 @@ def block_digest(blocks: Mapping[str, Any]) -> str:
 
 
 def reply_of(
-    kind: str, settings: Mapping[str, Any], sent: Sequence[str], back: Sequence[str], blocks: str = ""
+    kind: str,
+    settings: Mapping[str, Any],
+    sent: Sequence[str],
+    back: Sequence[str],
+    blocks: str = "",
+    test: tuple[int, str] = (0, ""),
 ) -> Reply:
-    """What is stated of a message with these settings: both sides have them, so the signature is all that travels."""
+    """What is stated of a message with these settings: both sides have them, so the signature is all that travels. `test` is the
+    number of the held-out rows, and their fingerprint.
+    """
     training = str(settings["training"])
     seeds = settings.get("seeds") or [json.loads(training)["seed"]] * len(sent)
     return Reply(
@@ -54,6 +62,9 @@ def reply_of(
         tuple(sent),
         tuple(back),
         blocks,
+        tuple(map(str, settings.get(ORIGINS) or ())),
+        test[1],
+        test[0],
     )
 
 
@@ -66,7 +77,8 @@ class Witness:
     def __init__(self, keys: Sequence[str], book: Book | None = None, sitting: Sitting | None = None) -> None:
         self.keys = tuple(keys)
         self.book = book
-        self.game = "" if sitting is None else sitting.game
+        self.sitting = sitting
+        self._origins: dict[str, str] = {}  # of the models that are measured now, by their digests
         if book is not None and sitting is not None:
             book.begin(sitting)
 
@@ -87,17 +99,34 @@ class Witness:
         sent: Arrays,
         metrics: Sequence[Mapping[str, float]],
         blocks: Mapping[str, Any],
+        test: tuple[int, str],
     ) -> None:
-        """A reply with the metrics of models."""
+        """A reply with the metrics of models, measured on so many held-out rows with this fingerprint."""
         back = [digest_of_metrics(of_model) for of_model in metrics]
-        reply = reply_of(kind, settings_of(question), model_digests(sent), back, block_digest(blocks))
+        settings, told = settings_of(question), block_digest(blocks)
+        reply = reply_of(kind, settings, model_digests(sent), back, told, test)
         self._check(client, reply, answer)
 
     def sends(self, t: int, models: Iterable[tuple[Trial, int, bytes | None]]) -> None:
-        """Whose models they are that go out in round t, with the seed of each; those measured go out in one round more."""
-        if self.book is not None:
+        """Whose models they are that go out in round t, with the seed of each."""
+        if self.book is not None and self.sitting is not None:
             told = ((trial, seed, digest_of_bytes(digest)) for trial, seed, digest in models if digest)
-            self.book.add_models(self.game, t, told)
+            self.book.add_models(self.sitting.game, t, told)
+
+    def measures(self, rounds: int, models: Iterable[tuple[Trial, int, bytes | None]]) -> None:
+        """Whose models they are that are measured after the last round: they go out in one round more, with their origins."""
+        models = list(models)
+        self.sends(rounds + 1, models)
+        if self.book is not None and self.sitting is not None:
+            origins: dict[str, set[str]] = {}
+            for trial, seed, digest in models:
+                origin = self.book.origin(self.sitting.game, trial, seed, rounds, self.sitting.data)
+                origins.setdefault(digest_of_bytes(digest), set()).add(origin)
+            self._origins = {digest: " ".join(sorted(of)) for digest, of in origins.items()}
+
+    def origins(self, models: Arrays) -> list[str]:
+        """Of which local models these are the means; "" for a model that was not trained."""
+        return [self._origins.get(digest, "") for digest in model_digests(models)]
 
     def _check(self, client: int, reply: Reply, answer: RecordDict) -> None:
         key = self.keys[client]

@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from fedvalue.agreement import canonical
-from fedvalue.coalitions import Trial
+from fedvalue.coalitions import Trial, members
 from fedvalue.errors import InputError
-from fedvalue.replies._statement import Reply
+from fedvalue.replies._statement import Reply, origin_of
 
 __all__ = ["Book", "Entry", "Sitting", "book_beside", "read_book"]
 
-_FIRST = sha256(b"fedvalue.replies/1").hexdigest()
+_FIRST = sha256(b"fedvalue.replies/2").hexdigest()
 _SHARED = ("game", "learner", "training")  # of a reply, what stands in the sitting
 
 
@@ -63,6 +63,13 @@ class Book:
     def __init__(self, file: Path) -> None:
         self.file = file
         self._known: set[str] = set()
+        self._sent: dict[tuple[str, int, str, int, int], str] = {}  # by game, round, coalition and seed
+        self._back: dict[
+            tuple[str, int, int, int, str], str
+        ] = {}  # by game, round, client, seed and what was sent
+        self._alone: dict[
+            tuple[str, int, int], str
+        ] = {}  # by game, client and seed: after all rounds by itself
         self.lines, self.link = 0, _FIRST
         if file.exists():
             whole = file.read_bytes()
@@ -77,7 +84,7 @@ class Book:
                         "signed by the nodes."
                     )
                 self.lines, self.link = entry.number, entry.link
-                self._known.add(_said(entry.kind, entry.said))
+                self._note(entry.kind, entry.said)
 
     def begin(self, sitting: Sitting) -> None:
         """What the lines that follow are about."""
@@ -93,13 +100,38 @@ class Book:
         of = [[f"{mask:x}", number, seed, digest] for (mask, number), seed, digest in models]
         self._write([("models", {"game": game, "round": t, "of": of})] if of else [])
 
+    def origin(self, game: str, trial: Trial, seed: int, rounds: int, data: Sequence[str]) -> str:
+        """The origin of the final model of a coalition, from what its members have signed of the last round. `data` are the
+        fingerprints of all clients' rows.
+        """
+        mask, number = trial
+        who, sent = members(mask), self._sent.get((game, rounds, f"{mask:x}", number, seed), "")
+        back = {i: self._back.get((game, rounds, i, seed, sent), "") for i in who}
+        if len(who) == 1:
+            back = {who[0]: self._alone.get((game, who[0], seed), back[who[0]])}
+        return origin_of((data[i], back[i]) for i in who)
+
+    def _note(self, kind: str, said: Mapping[str, Any]) -> None:
+        """Remembers a line, and which models came back in which round."""
+        self._known.add(_said(kind, said))
+        if kind == "models":
+            for mask, number, seed, digest in said["of"]:
+                self._sent[said["game"], said["round"], mask, number, seed] = digest
+        elif kind == "reply" and said["kind"] == "train":
+            game, t, client = said["game"], said["round"], said["client"]
+            if said["alone"]:
+                self._alone[game, client, said["seeds"][0]] = said["back"][-1]
+            for seed, sent, back in zip(said["seeds"], said["sent"], said["back"], strict=False):
+                # In round 1 all begin with the model of the seed, and no line says whose it is.
+                self._back[game, t, client, seed, sent if t > 1 else ""] = back
+
     def _write(self, lines: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
         """Adds lines that are not there yet, and waits until they are on the disk: a checkpoint may rest on them."""
         for kind, said in lines:
             text = _said(kind, json.loads(json.dumps(said)))
             if text in self._known and kind != "sitting":
                 continue
-            self._known.add(text)
+            self._note(kind, json.loads(text)[kind])
             self.lines, self.link = self.lines + 1, _link(self.link, text)
             try:
                 self.file.parent.mkdir(parents=True, exist_ok=True)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from fedvalue.agreement import Signature, canonical, message_of, signature_of
+from fedvalue.store import fingerprint
 
-__all__ = ["Reply", "digest_of_bytes", "digest_of_metrics"]
+__all__ = ["Reply", "digest_of_bytes", "digest_of_metrics", "origin_of", "test_at_nodes"]
 
-_FORMAT = "fedvalue.reply/1"
+_FORMAT = "fedvalue.reply/2"
 _BYTES = 24  # of a SHA-256 digest that are kept for each model: enough that nobody finds two models with the same ones
 
 
@@ -24,8 +25,9 @@ class Reply:
 
     `data` is the fingerprint of the node's rows, `learner` and `training` are model and rules as the node has checked them.
     `seeds` has a number for each model that was sent, `sent` and `back` are digests, also one for each; where a client trains
-    all rounds by itself (`alone`), the models after the first and the last come back. `blocks` is the digest of what blocks of
-    held-out rows said.
+    all rounds by itself (`alone`), the models after the first and the last come back. Where models were measured, `origins` say for
+    each of which local models it is the mean (see `origin_of`; where one model has several origins, all of them, with spaces),
+    `test` is the fingerprint of the `test_rows` held-out rows, and `blocks` the digest of what blocks of them said.
     """
 
     kind: str
@@ -39,6 +41,9 @@ class Reply:
     sent: tuple[str, ...]
     back: tuple[str, ...]
     blocks: str = ""
+    origins: tuple[str, ...] = ()
+    test: str = ""
+    test_rows: int = 0
 
     @property
     def statement(self) -> dict[str, Any]:
@@ -68,3 +73,19 @@ def digest_of_metrics(metrics: Mapping[str, float]) -> str:
     if not all(map(math.isfinite, metrics.values())):
         return ""
     return digest_of_bytes(sha256(canonical(metrics)).digest())
+
+
+def origin_of(trained: Iterable[tuple[str, str]]) -> str:
+    """By which it is recognised whose local models of the last round a final model is the mean of: of each member the
+    fingerprint of its rows and the digest of its model, "" where the member signs nothing. It tells nobody who they are who does
+    not have all of these.
+
+    >>> origin_of([("a", "1"), ("b", "2")]) == origin_of([("b", "2"), ("a", "1")])
+    True
+    """
+    return digest_of_bytes(sha256(canonical({"trained": sorted(map(list, trained))})).digest())
+
+
+def test_at_nodes(held_out: Sequence[tuple[int, str]]) -> str:
+    """The fingerprint of a test set that is in parts at the nodes: of each the number of its rows and their fingerprint."""
+    return fingerprint("held out at the nodes", [tuple(part) for part in held_out])[0]
