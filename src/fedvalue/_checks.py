@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
 from numbers import Integral, Real
@@ -23,7 +23,9 @@ __all__ = [
     "expect",
     "fits",
     "in_words",
+    "names_in",
     "positive",
+    "texts_by_name",
     "whole",
 ]
 
@@ -88,6 +90,35 @@ def expect(
     """
     if not isinstance(value, kind):
         raise error(f"{name} must be {expected}. Got {_shown(value)}.{f' {hint}' if hint else ''}")
+
+
+def names_in(name: str, value: Any) -> tuple[str, ...]:
+    """The value as names. A text is not a list of its letters.
+
+    >>> names_in("same", ["Bern"])
+    ('Bern',)
+    >>> names_in("same", "Bern")
+    Traceback (most recent call last):
+    fedvalue.errors.InputError: same must be a list of names, such as ['Bern']. Got 'Bern'.
+    """
+    is_list = isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping))
+    if not is_list or not all(isinstance(one, str) for one in value):
+        example = [value] if isinstance(value, str) else ["Bern"]
+        raise InputError(f"{name} must be a list of names, such as {example}. Got {_shown(value)}.")
+    return tuple(value)
+
+
+def texts_by_name(name: str, value: Any, expected: str) -> dict[str, str]:
+    """The value as a dict of texts.
+
+    >>> texts_by_name("renamed", "Bern", "old names to new ones")
+    Traceback (most recent call last):
+    fedvalue.errors.InputError: renamed must be a dict from old names to new ones. Got 'Bern'.
+    """
+    is_dict = isinstance(value, Mapping)
+    if not is_dict or not all(isinstance(text, str) for pair in value.items() for text in pair):
+        raise InputError(f"{name} must be a dict from {expected}. Got {_shown(value)}.")
+    return dict(value)
 
 
 def as_path(name: str, value: Any) -> Path:

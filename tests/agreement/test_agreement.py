@@ -124,6 +124,38 @@ class TestMaking:
         with pytest.raises(fv.InputError, match="same key"):
             job.agree(Party("Clearing", line), {"client-1": line})
 
+    @pytest.mark.parametrize(
+        ("given", "says"),
+        [
+            ({"operator": "Clearing"}, "operator must be an fv.Party"),
+            (
+                {"operator": Party("Clearing", "Bern")},
+                "Expected the key of Clearing to be a public Ed25519 key",
+            ),
+            (
+                {"keys": "client-1"},
+                "keys must be a dict from names of clients to their public keys. Got 'client-1'",
+            ),
+            ({"keys": ["client-1"]}, "keys must be a dict"),
+            ({"keys": {"client-1": 3}}, "keys must be a dict"),
+            ({"payout": "floor"}, "payout must be fv.PayoutTerms"),
+        ],
+    )
+    def test_parts_of_another_kind(self, given: dict[str, Any], says: str, keys: Path) -> None:
+        operator = Party("Clearing", read_public_line(keys / "operator.pub"))
+        with pytest.raises(fv.InputError, match=says):
+            fv.Job("synthetic", **JOB).agree(**{"operator": operator, **given})
+
+    @pytest.mark.parametrize("members", ["Bern", {"Bern": 1}, ["Bern"], [{"name": "Bern", "key": ""}]])
+    def test_members_that_are_no_list_of_clients(
+        self, members: Any, signed: Agreement, tmp_path: Path
+    ) -> None:
+        Agreement({**signed.terms, "members": members}).save(tmp_path / "a.json")
+        with pytest.raises(
+            fv.InputError, match=r"members must be a list of clients|a client must have a name"
+        ):
+            read_agreement(tmp_path / "a.json")
+
     def test_a_payout_that_cannot_be_is_noticed_now(self, keys: Path) -> None:
         line = read_public_line(keys / "operator.pub")
         with pytest.raises(fv.InputError, match="Unknown rule"):

@@ -274,6 +274,45 @@ class TestFiles:
         (run / "payout.md").unlink()
         assert "payout.csv, payout.json" in lines(checked(case), "not checked: Other files")
 
+    @pytest.mark.parametrize(
+        ("kind", "name"),
+        [
+            ("payout.json", "Payout.JSON"),
+            ("payout.csv", "payout.CSV"),
+            ("payout.md", "sent/to/Bern.Markdown"),
+            ("payout.json", "sent/payout.json"),
+            ("report.html", "report.htm"),
+            ("report.html", "sent/REPORT.HTML"),
+            ("report.html", "sent/to/report.xhtml"),
+        ],
+    )
+    def test_however_a_file_is_named_and_wherever_it_lies(self, case: Path, kind: str, name: str) -> None:
+        run = case / "run"
+        if kind == "report.html":
+            assert CliRunner().invoke(app, ["report", str(run), "--quiet"]).exit_code == 0
+        file = run / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(run / kind, file)
+        assert f"sound: {name}: " in lines(checked(case), "sound")
+        file.write_bytes(file.read_bytes().replace(b"client-0", b"client-9"))
+        assert f"WRONG: {name}: " in lines(checked(case), "WRONG")
+
+    @pytest.mark.parametrize(
+        "name",
+        ["payout.txt", ".payout.json", "sent/report.pdf", "earlier/payout.json", ".hidden/payout.json"],
+    )
+    def test_what_nobody_looks_into_is_named(self, case: Path, name: str) -> None:
+        file = case / "run" / name
+        file.parent.mkdir(exist_ok=True)
+        shutil.copyfile(case / "run" / "payout.csv", file)
+        folder = f"{file.parent.name}/"
+        named = name if folder in ("run/", "sent/") else folder
+        if name == ".payout.json":
+            shutil.copyfile(case / "run" / "payout.json", file)
+            assert f"sound: {name}" in lines(checked(case), "sound")
+        else:
+            assert named in lines(checked(case), "not checked: Other files")
+
 
 class TestTrainings:
     @pytest.mark.parametrize(

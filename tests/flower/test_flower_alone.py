@@ -33,7 +33,7 @@ from fedvalue.flower._roster import Roster
 from fedvalue.flower._server import Task, value_federation
 from fedvalue.flower._settings import Settings
 from fedvalue.flower._trainer import FlowerTrainer
-from fedvalue.flower._wire import CONFIG, EVALUATE, TRAIN
+from fedvalue.flower._wire import CONFIG, EVALUATE, PROTOCOL, TRAIN
 from fedvalue.learners import make_learner
 from fedvalue.trainers import LocalTrainer
 from fedvalue.training import Training
@@ -122,7 +122,7 @@ class TestMessages:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("fedvalue.flower._client.PROTOCOL", 1)
-        with pytest.raises(FedvalueError, match="speaks protocol 1 of fedvalue; the server sent 4"):
+        with pytest.raises(FedvalueError, match=f"speaks protocol 1 of fedvalue; the server sent {PROTOCOL}"):
             Roster.gather(FakeGrid(parties(digits(SIZES))), N, 0.5, DIGITS)
 
 

@@ -72,6 +72,15 @@ def test_changed_rows_are_doubted_where_the_account_holds_something(tmp_path: Pa
     assert again.members[1].status == "stayed"  # there was nothing to vouch for
 
 
+@pytest.mark.parametrize("part", ["same", "escrow", "release", "renamed"])
+def test_a_text_is_not_a_list_of_its_letters(part: str, left: Periods) -> None:
+    with pytest.raises(
+        InputError, match=rf"^{part} must be a (list of names|dict from old names).* Got 'Bern'\.$"
+    ):
+        left.close("Q3", job(of(0, 1, 2)), **POT, **{part: "Bern"})
+    assert not (left.folder / "Q3").exists()
+
+
 def test_names_that_nobody_had_cannot_be_the_same(left: Periods) -> None:
     with pytest.raises(InputError, match="same names 'Delft'"):
         left.close("Q3", job(of(0, 2)), **POT, same=["Delft"])

@@ -157,9 +157,11 @@ def new_agreement(
 ) -> Agreement:
     """An agreement that nobody has signed. `members` are the clients as plain data, `keys` their public keys by name."""
     names = [member["name"] for member in members]
+    keys = {name: public_line(key, f"the key of {name}") for name, key in keys.items()}
     unknown = [name for name in keys if name not in names]
     if unknown:
         raise InputError(f"There is no client {unknown[0]!r}. Clients: {listed(names, _NAMED)}.")
+    operator = replace(operator, key=public_line(operator.key, f"the key of {operator.name}"))
     lines = [operator.key, *keys.values()]
     if len(set(lines)) != len(lines):
         raise InputError("Two parties have the same key. Each needs its own.")
@@ -185,6 +187,9 @@ def read_agreement(path: str | PathLike[str]) -> Agreement:
         found = Agreement(data["terms"], signatures_from(data["signatures"]))
         if set(found.terms) != _PARTS or not isinstance(found.job, dict):
             raise ValueError("its terms are not those of an agreement")
+        _check_members(found.terms["members"])
+        if not isinstance(found.terms["payout"], dict):
+            raise ValueError("the terms of payout must be a dict")
         for party in (found.operator, *found.members):
             if party.key and public_line(party.key, f"the key of {party.name}") != party.key:
                 raise ValueError("a key is not written as it should be")
@@ -196,6 +201,14 @@ def read_agreement(path: str | PathLike[str]) -> Agreement:
             f"{file} is not an agreement as `fedvalue agreement new` writes it: {error}."
         ) from error
     return found
+
+
+def _check_members(members: Any) -> None:
+    if not isinstance(members, list) or not all(isinstance(one, dict) for one in members):
+        raise ValueError("members must be a list of clients")
+    for one in members:
+        if not isinstance(one.get("fingerprint"), str) or not isinstance(one.get("rows"), int):
+            raise ValueError("a client must have a name, a key, rows and their fingerprint")
 
 
 def _same_number(one: str | None, other: str | None) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fedvalue._files import is_sealed, json_from, json_ready, sealed
-from fedvalue.agreement import Agreement
 from fedvalue.errors import FedvalueError
+from fedvalue.evidence._pages import is_payout, kind_of, payout_in
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, undecided, wrong
 from fedvalue.payout import Payout, payout
@@ -19,11 +18,9 @@ from fedvalue.store import History
 from fedvalue.values import Values
 from fedvalue.what_if import copies_by
 
-__all__ = ["PAYOUT_FORMAT", "is_payout", "payouts", "shared_out_in"]
+__all__ = ["payouts", "shared_out_in"]
 
-PAYOUT_FORMAT = "fedvalue.payout/1"
 _MOST_DRAWS = 1_000_000  # what somebody else has written must not take all memory
-_CSV, _MARKDOWN = "client,value,half_width_95,share,payout", "# Payout\n"
 
 
 def payouts(run: LeftRun, values: Values, known: Sequence[History] = ()) -> Iterator[Check]:
@@ -32,46 +29,28 @@ def payouts(run: LeftRun, values: Values, known: Sequence[History] = ()) -> Iter
     Where copies share one part, the trainings that are `known` say who they are.
     """
     terms = dict[Path, Payout]()
-    for file in run.files:
-        data = _payout_in(file)
-        if data is not None:
-            yield from _from_json(file, data, values, run.agreement, terms, known)
-    for file in run.files:
-        if file.suffix in (".csv", ".md") and is_payout(file):
-            text = file.read_bytes()
+    files = [file for file in (*run.files, *run.below) if is_payout(file)]
+    for file in files:
+        if (data := payout_in(file)) is not None:
+            yield from _from_json(run, file, data, values, terms, known)
+    for file in files:
+        if kind_of(file) != "json":
+            name, text = run.called(file), file.read_bytes()
             same = [f for f, p in terms.items() if text in (p.to_csv().encode(), p.to_markdown().encode())]
             if same:
-                yield sound(file.name, f"says the same as {same[0].name}")
+                yield sound(name, f"says the same as {run.called(same[0])}")
             elif terms:
-                yield wrong(file.name, "it says something else than the payouts that follow from the values")
+                yield wrong(name, "it says something else than the payouts that follow from the values")
             else:
                 yield wrong(
-                    file.name,
+                    name,
                     "nothing here says by which terms: have `fedvalue payout` write its JSON beside it (--json)",
                 )
 
 
-def is_payout(file: Path) -> bool:
-    """Whether a file is one that `fedvalue payout` writes."""
-    if file.suffix == ".json":
-        return _payout_in(file) is not None
-    start = file.read_bytes()[:64]
-    return start.startswith((_CSV.encode(), _MARKDOWN.encode()))
-
-
 def shared_out_in(run: LeftRun) -> list[Mapping[str, Any]]:
     """The payouts of the folder as plain data."""
-    return [data for file in run.files if (data := _payout_in(file)) is not None]
-
-
-def _payout_in(file: Path) -> Mapping[str, Any] | None:
-    if file.suffix != ".json":
-        return None
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return data if isinstance(data, dict) and data.get("format") == PAYOUT_FORMAT else None
+    return [data for file in (*run.files, *run.below) if (data := payout_in(file)) is not None]
 
 
 def _there(history: History | None) -> History:
@@ -80,27 +59,28 @@ def _there(history: History | None) -> History:
 
 
 def _from_json(
+    run: LeftRun,
     file: Path,
     data: Mapping[str, Any],
     values: Values,
-    agreement: Agreement | None,
     terms: dict[Path, Payout],
     known: Sequence[History],
 ) -> Iterator[Check]:
+    name, agreement = run.called(file), run.agreement
     try:
         json_from(file.read_bytes())
     except ValueError as error:
-        yield wrong(file.name, str(error))
+        yield wrong(name, str(error))
         return
     if not is_sealed(data):
-        yield wrong(file.name, "its content does not match its checksum, or it has none")
+        yield wrong(name, "its content does not match its checksum, or it has none")
         return
     if data.get("copies_rule") == "share" and not known:
-        yield undecided(file.name, "copies share one part in it, and who they are only trainings say")
+        yield undecided(name, "copies share one part in it, and who they are only trainings say")
         return
     try:
         if data["stability"]["draws"] > _MOST_DRAWS:
-            yield undecided(file.name, f"it says that it was made with more than {_MOST_DRAWS:,} draws")
+            yield undecided(name, f"it says that it was made with more than {_MOST_DRAWS:,} draws")
             return
         how = data["pot"], data["rule"], data["min_share"], data["round"], data["currency"]
         options: dict[str, Any] = {"absent": data["absent_rule"], "anyway": True}
@@ -111,14 +91,14 @@ def _from_json(
             if same := sealed(found.to_dict()) == json_ready(dict(data)):
                 break
     except (KeyError, TypeError, FedvalueError) as error:
-        yield wrong(file.name, f"it cannot be shared out again: {error}")
+        yield wrong(name, f"it cannot be shared out again: {error}")
         return
     if not same:
-        yield wrong(file.name, "shared out again by the same terms, the amounts or the words are others")
+        yield wrong(name, "shared out again by the same terms, the amounts or the words are others")
         return
     terms[file] = found
     if agreement is not None and (other := agreement.payout.differing(payout_terms_of(found))):
-        yield wrong(file.name, f"shared out otherwise than agreed: {', '.join(other)}")
+        yield wrong(name, f"shared out otherwise than agreed: {', '.join(other)}")
     else:
         agreed = ", as agreed" if agreement is not None else ""
-        yield sound(file.name, f"follows from the values to the cent{agreed}: {found.policy[0]}")
+        yield sound(name, f"follows from the values to the cent{agreed}: {found.policy[0]}")

@@ -13,7 +13,7 @@ from fedvalue._version import __version__
 from fedvalue.agreement import PayoutTerms
 from fedvalue.errors import FedvalueError
 from fedvalue.evidence._kept import histories
-from fedvalue.evidence._pages import Told, is_page, is_statement, told_by
+from fedvalue.evidence._pages import Told, is_page, is_statement, kind_of, told_by
 from fedvalue.evidence._payouts import shared_out_in
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
@@ -75,7 +75,7 @@ class _Writer:
 
     def gives(self, file: Path, terms: Terms, cover: Cover | None) -> bool:
         """Whether these terms and this head give the page, with any of the histories that are known."""
-        kind, content = file.suffix.lstrip("."), file.read_bytes()
+        kind, content = kind_of(file), file.read_bytes()
         what = "statement" if is_statement(file) else "report"
         return any(content in self._pages(what, kind, i, terms, cover) for i in range(len(self.known)))
 

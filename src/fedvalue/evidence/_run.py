@@ -10,7 +10,7 @@ from typing import Any
 
 from fedvalue.agreement import Agreement, read_agreement
 from fedvalue.errors import FedvalueError, InputError
-from fedvalue.evidence._pages import is_statement
+from fedvalue.evidence._pages import is_page, is_payout
 from fedvalue.evidence._verdict import Check, sound, unchecked, wrong
 from fedvalue.run import (
     AGREEMENT_FILE,
@@ -31,6 +31,7 @@ __all__ = ["LeftRun", "open_run"]
 _SECTIONS = (
     "scenario", "asked", "options", "training", "game", "versions", "model_options", "learner", "groups", "cover", "absent",
 )  # fmt: skip
+_OF_A_STORE = ("", "-wal", "-shm", "-journal", ".replies")
 _PLAN_FILE = "plan.json"  # of a federation: a dry run writes it again whenever somebody asks
 
 
@@ -52,32 +53,58 @@ class LeftRun:
         return sorted(path for path in self.folder.iterdir() if path.is_file())
 
     @property
-    def statements(self) -> list[Path]:
-        """The statements in folders of this one: whoever is sent one wants to know whether it is right."""
-        folders = sorted(
-            path
-            for path in self.folder.iterdir()
-            if path.is_dir() and path.name != EARLIER and path.name[0] != "."
-        )
+    def below(self) -> list[Path]:
+        """The files in folders of this one, at any depth: whoever is sent a statement wants to know whether it is right."""
+        return [file for folder in self._folders() for file in sorted(folder.iterdir()) if file.is_file()]
+
+    @property
+    def passed_over(self) -> list[Path]:
+        """Folders that are not looked into: earlier results, other runs, what is hidden or linked."""
+        inside = self._folders()
         return [
-            file for of in folders for file in sorted(of.iterdir()) if file.is_file() and is_statement(file)
+            path
+            for folder in (self.folder, *inside)
+            for path in sorted(folder.iterdir())
+            if path.is_dir() and path not in inside
         ]
+
+    def _folders(self) -> list[Path]:
+        """A file of values may be anywhere, beside anything: only the folder of a run has folders of its own."""
+        found = list[Path]()
+        left = [self.folder] if (self.folder / RECORD_FILE).exists() else []
+        while left:
+            inner = sorted(path for path in left.pop().iterdir() if path.is_dir() and not _is_apart(path))
+            found += inner
+            left += inner
+        return sorted(found)
 
     def called(self, file: Path) -> str:
         """The name of a file, as seen from the folder."""
         return file.relative_to(self.folder).as_posix()
 
     @property
+    def beside(self) -> list[Path]:
+        """What is not under the signatures: the store, which may grow, what belongs to it, plans, and the signatures themselves."""
+        store = [] if self.store is None else [f"{self.store.name}{end}" for end in _OF_A_STORE]
+        return [self.folder / name for name in (EVIDENCE_FILE, _PLAN_FILE, *store)]
+
+    @property
     def written(self) -> list[Path]:
-        """The files without the store, which may grow, what is beside it, plans, the signatures, and hidden ones."""
-        store = "" if self.store is None else self.store.name
-        apart = {
-            EVIDENCE_FILE,
-            _PLAN_FILE,
-            *(f"{store}{end}" for end in ("", "-wal", "-shm", "-journal", ".replies") if store),
-        }
-        there = [path for path in self.files if path.name not in apart and not path.name.startswith(".")]
-        return there + self.statements
+        """What results are signed with: the files but those `beside` them and hidden ones; and payouts, reports and statements
+        in folders of this one.
+        """
+        apart = self.beside
+        there = [path for path in self.files if path not in apart and not path.name.startswith(".")]
+        return there + [path for path in self.below if is_page(path) or is_payout(path)]
+
+
+def _is_apart(folder: Path) -> bool:
+    return (
+        folder.name == EARLIER
+        or folder.name[0] == "."
+        or folder.is_symlink()
+        or (folder / RECORD_FILE).exists()
+    )
 
 
 def open_run(path: Path, store: Path | None, agreement: Path | None) -> tuple[LeftRun, list[Check]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fedvalue._checks import texts_by_name
 from fedvalue._text import count, duration, listed, plural, size
 from fedvalue.agreement import Agreement, Party, PayoutTerms
 from fedvalue.coalitions import members as members_of
@@ -103,9 +104,8 @@ class FederationPlan:
                 f"Absent: {gone}. All who shall agree must be there, so that it is known which rows they have."
             )
         known = {member["name"]: member["key"] for member in self.members if member["key"]}
-        return agreement_on(
-            self.job, self.members, operator, {**known, **keys}, payout or PayoutTerms(), title
-        )
+        known |= texts_by_name("keys", keys, "names of clients to their public keys")
+        return agreement_on(self.job, self.members, operator, known, payout or PayoutTerms(), title)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from fedvalue._checks import as_path, expect
+from fedvalue._checks import as_path, expect, names_in, texts_by_name
 from fedvalue.periods._balances import DEBTS, Account, Balances, Settlement
 from fedvalue.periods._check import problems
 from fedvalue.periods._close import Terms, begin, carried, entry_of
@@ -84,6 +84,8 @@ class Periods:
         and groups are those of the period before, unless there are `new_terms`. Under an agreement of the job only what it says is paid out. A period that was stopped goes on where it was when the same is called again.
         """
         expect("job", job, (Job, str, PathLike), "an fv.Job", "It says what to run, without store and out.")
+        names = texts_by_name("renamed", renamed or {}, "old names of clients to new ones")
+        vouched = names_in("same", same)
         left = None if isinstance(job, Job) else read_federation(as_path("A run", job))
         agreement = job.agreed if isinstance(job, Job) else left.agreed if left is not None else None
         agreed = "each" if agreement is None else agreement.payout.copies
@@ -94,13 +96,13 @@ class Periods:
             min_share,
             step,
             debts,
-            tuple(escrow),
-            tuple(release),
+            names_in("escrow", escrow),
+            names_in("release", release),
             anyway,
             copies or agreed,
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        how = self.closed, dict(renamed or {}), new_terms, tuple(same)
+        how = self.closed, names, new_terms, vouched
         if isinstance(job, Job):
             begun, decided = begin(self.folder, name, job, *how)
             before = carried(begun, terms)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedvalue._checks import expect, texts_by_name
 from fedvalue._files import json_ready
 from fedvalue.agreement import Agreement, Party, PayoutTerms, differences, new_agreement, read_agreement
 from fedvalue.errors import InputError
@@ -80,6 +81,9 @@ def agreement_on(
     made: str | None = None,
 ) -> Agreement:
     """The terms of what will be run, to be signed. Payout terms that no values could be paid by are refused now."""
+    expect("operator", operator, Party, "an fv.Party, such as fv.Party('Clearing', key)")
+    expect("payout", terms, PayoutTerms, "fv.PayoutTerms, such as fv.PayoutTerms(pot='1000')")
+    keys = texts_by_name("keys", keys, "names of clients to their public keys")
     names = tuple(member["name"] for member in members)
     alike = Values(np.ones(len(names)), names, "exact", 0, guarantee="exact")
     payout(alike, terms.pot or 1_000_000, terms.rule, terms.min_share, terms.step, terms.currency, draws=100)
