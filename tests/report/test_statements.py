@@ -126,7 +126,7 @@ def test_what_others_bring_too_and_what_is_new() -> None:
 def test_a_client_below_zero_hears_why_it_gets_nothing() -> None:
     facts = gather(*complete(np.array([0.0, 1.0, -0.5, 0.2]), ["a", "b"]), terms=Terms("10", "EUR"))
     text = said(facts, "b")
-    assert "It is paid nothing, because its value is below zero. The rule floor:" in text
+    assert "It is paid nothing, because its value is below zero. By the rule floor, clients with" in text
     assert "has a worse utility with its data than without. That does not say why." in text
     assert "worse with it, by 0.8000" in text
 

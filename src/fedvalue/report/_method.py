@@ -51,7 +51,7 @@ def limits(values: Values) -> tuple[str, ...]:
         f"clients could join{'; these values approximate it' if biased else ''}. {other} would give "
         "other values.",
         "A value holds among these clients: two clients with the same data share its value, and either would be "
-        "worth more in a group without the other.",
+        "worth more without the other.",
         "A value below zero means that, on average, the others do better without the client. It does not say why.",
     ]
     if values.groups:

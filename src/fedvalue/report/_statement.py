@@ -83,11 +83,12 @@ def _amount(client: Client, paid: Payout | Absent, unit: str) -> list[str]:
     of = " of the pot" if unit == "%" else f" {unit}".rstrip()
     amount = f"{paid.text(line.amount)}{'%' if unit == '%' else ''}{of}"
     words = RULES[paid.rule].words
+    by_rule = f"By the rule {paid.rule}, {words[0].lower()}{words[1:]}"
     if not line.amount:
         why = _NOTHING.get(line.note, "its part is less than the smallest step")
-        return [f"It is paid nothing, because {why}. The rule {paid.rule}: {words}"]
+        return [f"It is paid nothing, because {why}. {by_rule}"]
     part = "" if unit == "%" else f": {float(line.amount / paid.pot):.1%} of the pot"
-    said = [f"It is paid {amount}{part}. The rule {paid.rule}: {words}"]
+    said = [f"It is paid {amount}{part}. {by_rule}"]
     if line.note:
         said.append(f"Its amount was {line.note}.")
     if line.low is not None and line.high is not None and line.low < line.high:

@@ -23,9 +23,10 @@ from fedvalue.training import Ruled, Training, usual_training
 if TYPE_CHECKING:
     from fedvalue.run._job import Job
 
-__all__ = ["RULES", "Prepared", "plain", "prepare", "record_of"]
+__all__ = ["OWN_PARTITION", "RULES", "Prepared", "plain", "prepare", "record_of"]
 
 _FORMAT = "fedvalue.run/1"
+OWN_PARTITION = "its own"  # of a scenario that was made in Python
 RULES = tuple(rule.name for rule in fields(Training) if rule.name != "seed")
 _BACKENDS = ("local", "ray")
 _OF_RAY = ("address", "workers", "cpus_per_task", "gpus_per_task")
@@ -70,7 +71,7 @@ def prepare(job: Job) -> Prepared:
                 f"{'it' if len(named) == 1 else 'them'} out, or give the name of a scenario."
             )
         scenario = by_client(chosen) if is_by_client(job.test) else chosen
-        source, partition, usual = chosen.name, "its own", "mlp"
+        source, partition, usual = chosen.name, OWN_PARTITION, "mlp"
     else:
         source, entry = chosen, SCENARIOS.get(chosen)
         partition = job.partition or (entry.usual_partition if entry else "")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from fedvalue._text import count, duration, plural
 from fedvalue.estimators import guarantee_lines, rest_on
-from fedvalue.run._prepare import Prepared
+from fedvalue.run._prepare import OWN_PARTITION, Prepared
 from fedvalue.scenarios import Scenario
 from fedvalue.training import Learner, Pooling, Ruled, Training, Work
 from fedvalue.values import Values
@@ -22,8 +22,9 @@ def heading(prepared: Prepared) -> list[str]:
     rows = sum(map(len, scenario.clients))
     repeats = f", {game.replicates} replicates" if game.replicates > 1 else ""
     slow = game.training.precision == "bf16" and prepared.device == "cpu"
+    partition = "" if prepared.partition == OWN_PARTITION else f", partition {prepared.partition}"
     return [
-        f"{scenario.name}, partition {prepared.partition}: {scenario.n} clients, {count(rows)} rows to train on, "
+        f"{scenario.name}{partition}: {scenario.n} clients, {count(rows)} rows to train on, "
         f"{count(len(scenario.test))} to test on{', held out by the clients' if scenario.test_owners else ''}.",
         *([] if scenario.report is None else scenario.report.lines()),
         f"{prepared.model}, {_rules(prepared.model, game.learner, game.training)}, seed {game.training.seed}{repeats}, on "
