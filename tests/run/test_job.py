@@ -222,7 +222,7 @@ class TestOwnThings:
             return fv.Estimate(np.full(n, (utilities[1] - utilities[0]) / n))
 
         result = fv.run(own, model="linear", rounds=1, epochs=2, method=halves, budget=2)
-        assert str(result).startswith("own: 2 clients, 60 rows to train on, 40 to test on.")
+        assert "own: 2 clients, 60 rows to train on, 40 to test on." in str(result)
         assert result.values.names == ("a", "b")
         assert result.values.method == "halves"
         assert result.values.guarantee == "unstated"
