@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from fedvalue._checks import did_you_mean
 from fedvalue.errors import InputError
 
 __all__ = ["FILE", "no_config", "read_config", "used_config"]
@@ -119,5 +119,4 @@ def _key(name: str) -> str:
 
 
 def _hint(name: str, known: list[str]) -> str:
-    near = get_close_matches(str(name).replace("_", "-"), known, n=2, cutoff=0.4)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f" {did_you_mean(name.replace('_', '-'), known)}".rstrip()
