@@ -44,6 +44,29 @@ def quits(coalitions: Any) -> list[float]:
     raise SystemExit(3)
 
 
+def zeros(n: int, budget: int, rng: np.random.Generator) -> Any:
+    yield [0]
+    return fv.Estimate(np.zeros(n))
+
+
+def looks_at_too_many(n: int, budget: int, rng: np.random.Generator) -> Any:
+    yield range(10**12)
+    return fv.Estimate(np.zeros(n))
+
+
+def with_minimum(minimum: Any) -> fv.Method:
+    return fv.Method("own", zeros, minimum=minimum)
+
+
+def with_view(view: Any) -> fv.Values:
+    game = fv.FederatedGame(scenario(), "linear", fv.Training(rounds=1, epochs=1, batch=8))
+    return fv.value(game, fv.Method("own", None, view=view))
+
+
+def small_job(**options: Any) -> fv.Job:
+    return fv.Job("synthetic", clients=2, samples=10, method="exact", options={"noise": False}, **options)
+
+
 # Name of a wrong call: what it does. The path is an empty folder.
 ABUSES: dict[str, Callable[[Path], Any]] = {
     # TableGame, and what is taken for one
@@ -60,6 +83,9 @@ ABUSES: dict[str, Callable[[Path], Any]] = {
     "one name for two": lambda p: fv.TableGame(TABLE, names=["a"]),
     "equal names": lambda p: fv.TableGame(TABLE, names=["a", "a"]),
     "names as a number": lambda p: fv.TableGame(TABLE, names=3),
+    "names without an order": lambda p: fv.TableGame(TABLE, names={"a", "b"}),
+    "a table of NumPy's complex numbers": lambda p: fv.TableGame(np.array(TABLE) * 1j),
+    "a table of days": lambda p: fv.TableGame(np.array(["2026-01-01"] * 4, "M8[D]")),
     "an unknown coalition of a table": lambda p: fv.TableGame(TABLE)([9]),
     "a coalition of a table as a text": lambda p: fv.TableGame(TABLE)(["a"]),
     "a table with a mistyped keyword": lambda p: fv.TableGame(TABLE, name=["a", "b"]),
@@ -85,6 +111,11 @@ ABUSES: dict[str, Callable[[Path], Any]] = {
     "a function that returns too few": lambda p: fv.value(fv.FunctionGame(2, lambda cs: []), "exact"),
     "a function that returns text": lambda p: fv.value(fv.FunctionGame(2, lambda cs: ["a"] * len(cs)), "exact"),
     "a function that returns nothing": lambda p: fv.value(fv.FunctionGame(2, lambda cs: None), "exact"),
+    "a function that returns complex numbers of NumPy": lambda p: fv.value(fv.FunctionGame(2, lambda c: np.complex128(1 + 2j), batch=False), "exact"),
+    "a function that returns a complex number for each row": lambda p: fv.value(fv.FunctionGame(2, lambda c: np.ones(9) * 1j, batch=False), "exact"),
+    "a function that returns a dict": lambda p: fv.value(fv.FunctionGame(2, lambda cs: dict.fromkeys(range(len(cs)), 1.0)), "exact"),
+    "a function that returns a set": lambda p: fv.value(fv.FunctionGame(2, lambda cs: set(range(len(cs)))), "exact"),
+    "a function that returns digits": lambda p: fv.value(fv.FunctionGame(2, lambda cs: "1" * len(cs)), "exact"),
     "a function that returns infinity": lambda p: fv.value(fv.FunctionGame(2, lambda cs: [np.inf] * len(cs)), "exact"),
     "a function that raises": lambda p: fv.value(fv.FunctionGame(2, lambda cs: [1 / 0]), "exact"),
     "a function that quits": lambda p: fv.value(fv.FunctionGame(2, quits), "exact"),
@@ -102,6 +133,12 @@ ABUSES: dict[str, Callable[[Path], Any]] = {
     "a method as a number": lambda p: fv.value(TABLE, method=3),
     "a method that is no generator": lambda p: fv.value(TABLE, method=lambda n, budget, rng: 3),
     "a method that takes something else": lambda p: fv.value(TABLE, method=lambda a: a),
+    "a plan that asks for more than there is": lambda p: fv.value(TABLE, looks_at_too_many, budget=3),
+    "a minimum that raises": lambda p: fv.value(TABLE, with_minimum(lambda n, options: 1 // 0), budget=3),
+    "a minimum of another form": lambda p: fv.value(TABLE, with_minimum(lambda n: 1), budget=3),
+    "a minimum that is no number": lambda p: fv.value(TABLE, with_minimum(lambda n, options: "all"), budget=3),
+    "a view that raises": lambda p: with_view(lambda games, rng: 1 // 0),
+    "a view that returns nothing": lambda p: with_view(lambda games, rng: None),
     "an option that the method does not have": lambda p: fv.value(TABLE, "exact", bdget=3),
     "a mistyped budget": lambda p: fv.value(TABLE, "ipss", budgets=4),
     "a budget of zero": lambda p: fv.value(TABLE, "ipss", budget=0),
@@ -119,6 +156,23 @@ ABUSES: dict[str, Callable[[Path], Any]] = {
     "a gradient method on a table": lambda p: fv.value(TABLE, "gtg"),
     "an option of the wrong type": lambda p: fv.value([0.0] * 16, "tmc", budget=8, patience="long"),
     "an option of a run of the wrong type": lambda p: fv.run("synthetic", clients=5, samples=20, method="cc-bernstein", budget=20, options={"confidence": "high"}),
+    "an option of the run among those of the method": lambda p: fv.run("digits", options={"budget": 8}),
+    # jobs
+    "overwrite as a text": lambda p: small_job(overwrite="no"),
+    "retrain as a text": lambda p: small_job(retrain="no"),
+    "seeds of their own as a text": lambda p: small_job(own_seeds="no"),
+    "clients among the options of the scenario": lambda p: small_job(scenario_options={"clients": 3}).run(),
+    "a number as an option of the scenario": lambda p: small_job(scenario_options={1: 2}),
+    "options of the model that are none": lambda p: small_job(model_options=5),
+    "a scenario as a list": lambda p: fv.run(["digits"]),
+    "a rate that is True": lambda p: small_job(model="linear", rate=True).run(),
+    "a class of learners": lambda p: fv.FederatedGame(scenario(), fv.Learner),
+    "a group with a line break": lambda p: small_job(groups={"a\nb": ["client-0", "client-1"]}).run(),
+    "the current folder as a store": lambda p: fv.UtilityStore("."),
+    "a result saved nowhere": lambda p: small_job().run().save(""),
+    "a result saved in a number": lambda p: small_job().run().save(5),
+    "a result that overwrites by a text": lambda p: small_job().run().save(p / "run", overwrite="no"),
+    "a report in a number": lambda p: small_job().run().report(5),
     # compare and benchmark
     "methods as a number": lambda p: fv.compare(TABLE, 3),
     "no methods": lambda p: fv.compare(TABLE, []),

@@ -148,7 +148,12 @@ def as_array(values: Any, what: str, kind: Any = None, error: type[InputError] =
     try:
         if hasattr(values, "detach") and hasattr(values, "cpu"):
             values = values.detach().cpu().numpy()
-        return np.array(values, dtype=kind) if kind is not None else np.asarray(values)
+        found = np.asarray(values)
+        if kind is None:
+            return found
+        if found.dtype.kind in "cmM":  # NumPy would leave out the imaginary part, or count days
+            raise TypeError(f"it holds {found.dtype}")
+        return np.array(values, dtype=kind)
     except Exception as problem:  # objects of any kind may raise anything when they are converted
         expected = "be an array" if kind is None else "hold numbers only"
         raise error(f"{what} must {expected}: {str(problem).rstrip('.')}.") from problem

@@ -111,11 +111,17 @@ def _checksum(content: Mapping[str, Any]) -> str:
 
 
 def json_ready(data: Any) -> Any:
-    """The same as JSON can hold it: lists instead of arrays, None instead of nan and infinity."""
+    """The same as JSON can hold it: lists instead of arrays, texts as keys, None instead of nan and infinity.
+
+    >>> json_ready({2: math.nan, "ends in half a character \\ud83d": (1, 2)})
+    {'2': None, 'ends in half a character \\\\ud83d': [1, 2]}
+    """
+    if isinstance(data, str):  # halves of characters, as in file names that are not UTF-8, cannot be written
+        return data.encode("utf-8", "backslashreplace").decode()
     if isinstance(data, float):
         return data if math.isfinite(data) else None
     if isinstance(data, dict):
-        return {key: json_ready(value) for key, value in data.items()}
+        return {json_ready(str(key)): json_ready(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
         return [json_ready(value) for value in data]
     return json_ready(data.tolist()) if hasattr(data, "tolist") else data  # numbers and arrays of NumPy

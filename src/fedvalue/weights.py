@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._checks import did_you_mean, expect
+from fedvalue._text import is_one_line
 from fedvalue.coalitions import mask_of, members, shapley_weights
 from fedvalue.errors import InputError
 
@@ -147,8 +148,10 @@ def blocks_of(names: Sequence[str], groups: Mapping[str, Sequence[str | int]] | 
     expect("groups", groups, Mapping, "a dict from names of groups to lists of clients")
     taken: dict[int, str] = {}
     for name, clients in groups.items():
-        if not isinstance(name, str) or not name.strip():
-            raise InputError(f"A group needs a name. Got {name!r}.")
+        if not isinstance(name, str) or not is_one_line(name):
+            raise InputError(
+                f"A group needs a name, a text without line breaks or control characters. Got {name!r}."
+            )
         if isinstance(clients, str) or not isinstance(clients, Sequence) or not clients:
             raise InputError(f"The group {name!r} must be a list of clients. Got {clients!r}.")
         if name in names and tuple(clients) != (name,):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn.metrics as sk
+import torch
 from federations import QUICK, CountingTrainer, digits, line, utilities
 from numpy.typing import NDArray
 from typer.testing import CliRunner
@@ -137,8 +138,10 @@ class TestHostile:
             (float("nan"), "must return a finite number. Got nan"),
             ((0.5, 0.5), "must return one number. Got (0.5, 0.5)"),
             (ValueError("empty"), "raised ValueError: empty"),
+            (np.complex128(0.5 + 1j), "must return one number. Got np.complex128(0.5+1j)"),
+            (torch.tensor(0.5 + 1j), "must return one number. Got tensor(0.5000+1.j)"),
         ],
-        ids=["nan", "tuple", "raises"],
+        ids=["nan", "tuple", "raises", "complex", "complex tensor"],
     )
     def test_it_is_noticed_on_the_untrained_model(self, result: Any, said: str) -> None:
         def hostile(outputs: Array, labels: Array) -> Any:

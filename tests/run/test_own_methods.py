@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import fedvalue as fv
 from fedvalue.cli import app
+from fedvalue.run import read_values
 from fedvalue.testing.games import Recorder, random_table
 
 GAME = random_table(5, 3)
@@ -207,6 +209,20 @@ def test_a_plan_that_asks_nothing_and_results_of_numpy_can_be_written(tmp_path: 
         "synthetic", clients=3, samples=10, method=nothing, budget=np.int64(4), out=tmp_path / "run"
     )
     assert result.values.mean.tolist() == [1.0] * 3
+
+
+def test_details_of_any_kind_can_be_written_and_read(tmp_path: Path) -> None:
+    details = {"by place": {i: i / 2 for i in range(12)}, "other": {1, 2}, "half": "\ud800", (0, 1): "pair"}
+
+    def tells(n: int, budget: int, rng: np.random.Generator) -> fv.Plan:
+        yield [0]
+        return fv.Estimate(np.ones(n), details=details)
+
+    values = fv.value(GAME.table, tells, budget=4)
+    assert json.loads(json.dumps(values.to_dict()))["details"] == values.details
+    values.save(tmp_path / "values.json")
+    assert read_values(tmp_path / "values.json").details == values.details
+    assert values.details["by place"]["10"] == 5.0
 
 
 def test_a_plan_that_fails_keeps_what_was_trained(tmp_path: Path) -> None:

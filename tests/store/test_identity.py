@@ -692,6 +692,40 @@ class TestLibraries:
         assert identify(files)[0] != identify({**files, "own.py": self.LIBRARY.format(2)})[0]
 
 
+CALLABLES = {
+    "a dict": "class Own(dict):\n    def __call__(self, cs): return [self[c] * {} for c in cs]\nutility = Own()",
+    "a list": "class Own(list):\n    def __call__(self, cs): return [{} for c in cs]\nutility = Own()",
+    "a named tuple": """
+        from typing import NamedTuple
+        class Own(NamedTuple):
+            rate: int = 2
+            def __call__(self, cs): return [self.rate * {} for c in cs]
+        utility = Own()
+    """,
+}
+
+
+@pytest.mark.parametrize("kind", CALLABLES)
+def test_data_that_can_be_called_is_code(kind: str, identify: Identify) -> None:
+    one, other = ({"main.py": CALLABLES[kind].replace("{}", str(k))} for k in (1, 2))
+    assert identify(one) == identify(one)
+    assert identify(one)[0] != identify(other)[0]
+
+
+def test_kinds_of_enums_are_no_doubt(identify: Identify) -> None:
+    source = """
+        import enum
+        class Flag(enum.IntFlag):
+            A = {}
+        class Word(enum.StrEnum):
+            B = enum.auto()
+        def utility(cs): return [Flag.A.value + len(Word.B) for c in cs]
+    """
+    (one, doubts), (other, _) = (identify({"main.py": source.replace("{}", str(k))}) for k in (1, 2))
+    assert doubts == ()
+    assert one != other
+
+
 # What every version of Python must find the same. Data is plain: other interpreters may be without numpy.
 SAMPLES = '''
 import collections, dataclasses, enum, functools, json, math, os.path, typing

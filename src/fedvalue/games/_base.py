@@ -288,6 +288,10 @@ def client_names(n: int, names: Sequence[str] | None) -> tuple[str, ...]:
     if names is None:
         return tuple(f"client-{i}" for i in range(n))
     expect("names", names, Iterable, f"a list of {n} different names", error=GameError)
+    if isinstance(names, (set, frozenset)):
+        raise GameError(
+            f"names must be a list, in the order of the clients. A {type(names).__name__} has no order."
+        )
     given = tuple(str(name) for name in names)
     if len(given) != n or len(set(given)) != n:
         raise GameError(f"names must hold {n} different names. Got {len(given)}: {list(given)[:12]}.")

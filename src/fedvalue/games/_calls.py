@@ -12,7 +12,7 @@ import math
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -179,7 +179,8 @@ def call(fn: Callable[..., Any], batch: bool, coalitions: list[tuple[int, ...]])
         return [_call_alone(fn, coalition) for coalition in coalitions]
     try:
         returned = fn(coalitions)
-        found = list(returned) if isinstance(returned, Iterable) else None
+        listed = isinstance(returned, Iterable) and not isinstance(returned, (str, Mapping, Set))
+        found = list(returned) if listed else None
     except (Exception, SystemExit) as error:
         raised = failure(error)
         mistaken = isinstance(error, (TypeError, LookupError))  # a list taken for a coalition ends like this
@@ -240,6 +241,8 @@ def _said(returned: object) -> Said | Failure:
 
 def _number(returned: object) -> float:
     if isinstance(returned, list) or (isinstance(returned, np.ndarray) and returned.ndim):
+        return math.nan
+    if isinstance(returned, np.generic | np.ndarray) and returned.dtype.kind == "c":  # it would lose a part
         return math.nan
     try:
         return float(returned)  # type: ignore[arg-type]

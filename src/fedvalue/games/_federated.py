@@ -107,6 +107,7 @@ class FederatedGame:
         measured = {one.stored_as: one for one in (*further.values(), *((own,) if own else ()))}
         self._measuring = measuring(self.learner, measured) if measured else self.learner
         self._tried = not measured
+        expect("retrain", retrain, bool, "True or False")
         self.retrain = retrain
         self.trainer = make_trainer(trainer, trainer_options, also=_ARGUMENTS)
         self.replicates = whole("replicates", replicates, 1, MOST_REPLICATES)

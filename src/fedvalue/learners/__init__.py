@@ -64,6 +64,8 @@ def make_learner(model: str | Learner | Callable[..., Any], **options: Any) -> L
             )
         expected = "a function of the scenario, or of nothing, that returns an nn.Module, or a learner"
         model = own_object(model, "model", expected, lambda m: callable(m) or _is_learner(m))
+    if isinstance(model, type) and _is_learner(model):
+        raise InputError(f"{model.__name__} is a class of learners. Make one of it: {model.__name__}(…).")
     if _is_learner(model):
         return cast(Learner, model)
     if is_estimator(model) or is_estimator_class(model):  # which is refused in words

@@ -118,13 +118,13 @@ class Metric:
             number = self.function(given, true)
         except (Exception, SystemExit) as error:  # whatever the user's own function raises
             raise UtilityError(f"The metric {self.name!r} raised {type(error).__name__}: {error}.") from error
-        if isinstance(number, (str, bytes)) or np.ndim(number) != 0:
+        if isinstance(number, (str, bytes)) or np.ndim(number) != 0 or np.iscomplexobj(number):
             raise UtilityError(
                 f"The metric {self.name!r} must return one number. Got {_shown(number)}, a {type(number).__name__}."
             )
         try:
             found = float(number)
-        except (TypeError, ValueError, OverflowError) as error:
+        except Exception as error:  # whatever the conversion of a user's own type raises
             raise UtilityError(
                 f"The metric {self.name!r} must return one number. Got {_shown(number)}."
             ) from error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 
-from fedvalue._files import json_ready
+from fedvalue._files import json_text
 from fedvalue.coalitions import Trial, full_mask, members
 from fedvalue.games import (
     Certain,
@@ -86,7 +87,7 @@ def complete_values(
         budget=asked.budget,
         seed=seed,
         game_id=game.whole_id if isinstance(game, RestrictedGame) else game.id,
-        details=json_ready(dict(estimate.details)),
+        details=json.loads(json_text(dict(estimate.details))),
         covariance=estimate.covariance,
         metric=metric,
         stored_as=stored_as,

@@ -144,8 +144,12 @@ class Job:
         for name in ("consortium", "period", "date", "operator"):
             if getattr(self, name) is not None:
                 expect(name, getattr(self, name), str, "a text")
-        for name in ("options", "scenario_options"):
+        for name in ("options", "scenario_options", "model_options"):
             expect(name, getattr(self, name), Mapping, "a dict")
+            for option in getattr(self, name):
+                expect(f"The name of an option in {name}", option, str, "a text")
+        for name in ("retrain", "own_seeds", "overwrite"):  # the text "no" would be true
+            expect(name, getattr(self, name), bool, "True or False")
 
     @cached_property
     def prepared(self) -> Prepared:

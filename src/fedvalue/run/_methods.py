@@ -120,6 +120,8 @@ def check_options(method: Method, options: Mapping[str, Any]) -> None:
             )
         if option not in known:
             hint = did_you_mean(option, [*known, *_OF_RUNS])
+            if option in _OF_RUNS:
+                hint = "It is an option of the run itself. "
             raise MethodError(
                 f"The method {method.name!r} has no option {option!r}. {hint}Its options: {', '.join(known) or 'none'}."
             )

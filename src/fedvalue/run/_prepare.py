@@ -9,6 +9,7 @@ from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
 
+from fedvalue._checks import expect
 from fedvalue._files import json_ready
 from fedvalue._version import __version__
 from fedvalue.errors import InputError
@@ -31,6 +32,7 @@ RULES = tuple(rule.name for rule in fields(Training) if rule.name != "seed")
 _BACKENDS = ("local", "ray")
 _OF_RAY = ("address", "workers", "cpus_per_task", "gpus_per_task")
 _OF_BOTH = ("checkpoint",)
+_OF_JOB = ("name", "clients", "partition", "samples", "test", "seed", "data_dir")
 _COVER = ("consortium", "period", "date", "operator")  # of the report; they change no value
 _RECORDED = ("numpy", "scipy", "torch", "scikit-learn")
 
@@ -173,6 +175,7 @@ def _chosen(job: Job) -> str | Scenario:
     if hasattr(job.scenario, "evaluate"):
         raise InputError("A run makes its own game of a scenario. A game is valued with fv.value(game).")
     if job.scenario is not None:
+        expect("scenario", job.scenario, (str, Scenario), "a name or an fv.Scenario")
         entry = SCENARIOS.get(job.scenario) if isinstance(job.scenario, str) else None
         if folder is not None and entry is not None and entry.needs is None and entry.name != "files":
             raise InputError(
@@ -196,6 +199,11 @@ def _applied(game: FederatedGame) -> dict[str, Any]:
 
 
 def _scenario_options(job: Job) -> dict[str, Any]:
+    twice = next((name for name in job.scenario_options if name in _OF_JOB), None)
+    if twice is not None:
+        raise InputError(
+            f"{twice!r} is an option of the run itself, and not of its scenario. Leave it out of scenario_options."
+        )
     return {**job.scenario_options, **({} if job.label is None else {"label": job.label})}
 
 

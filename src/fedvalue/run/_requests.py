@@ -10,7 +10,7 @@ import numpy as np
 
 from fedvalue._checks import whole
 from fedvalue.coalitions import Trial
-from fedvalue.errors import BudgetError, InputError, MethodError
+from fedvalue.errors import BudgetError, FedvalueError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
 from fedvalue.games import Certain, Game, Reseeded, Traceable
 from fedvalue.run._methods import (
@@ -241,7 +241,7 @@ def checked_budget(budget: int | None) -> int | None:
 def _set_budget(asked: Request, n: int, budget: int | None) -> None:
     """What the request may spend, and whether that is everything."""
     method = asked.method
-    needs = 1 << n if method.guarantee == "exact" else method.minimum(n, asked.options)
+    needs = 1 << n if method.guarantee == "exact" else _minimum(n, asked)
     if method.guarantee == "exact" and n > LARGEST_EXACT:
         raise BudgetError(
             f"{method.name} needs all 2**{n} coalitions; up to {LARGEST_EXACT} clients are supported. "
@@ -269,6 +269,20 @@ def _set_budget(asked: Request, n: int, budget: int | None) -> None:
         )
     restricted = asked.least > 1 or asked.options.get(_OWN_SEEDS, False)
     asked.exact = not method.fixed and not several and not restricted and asked.budget >= 1 << n
+
+
+def _minimum(n: int, asked: Request) -> int:
+    """The smallest budget that the method works with, as it says itself."""
+    method = asked.method
+    try:
+        needs = method.minimum(n, asked.options)
+    except FedvalueError:
+        raise
+    except Exception as error:
+        if ESTIMATORS.get(method.name) is method:
+            raise  # a fault of ours, and not to be explained away
+        raise MethodError(f"The minimum of {method.name} failed: {type(error).__name__}: {error}.") from error
+    return whole(f"The minimum of {method.name}", needs, 0, error=MethodError)
 
 
 def _seeds(game: Game, asked: Request, one_seed: bool) -> int | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from fedvalue._checks import as_path, expect
 from fedvalue._files import write_file
 from fedvalue._html import as_printed, block, paragraphs
 from fedvalue.audit import Audit, audit
@@ -160,24 +161,26 @@ class Result:
         """
         from fedvalue.report import FORMATS, Cover, Terms, facts_of, kind_of, write_statements
 
-        kind = kind_of(format or Path(path).suffix)
+        path = as_path("The path of a report", path)
+        kind = kind_of(format or path.suffix)
         terms = Terms(
             None if pot is None else str(pot), currency, rule, anyway, copies=copies or self._agreed_copies()
         )
         cover = Cover.of(consortium, period, date, operator)
         facts = facts_of(self.values, self.history(), self.job.record(), terms, self.job.budget, cover)
-        with write_file(Path(path)) as file:
+        with write_file(path) as file:
             file.write(FORMATS[kind](facts).encode())
         if statements is not None:
-            write_statements(facts, Path(statements), kind)
-        return Path(path)
+            write_statements(facts, as_path("The folder of statements", statements), kind)
+        return path
 
     def _agreed_copies(self) -> str:
         return "each" if self.job.agreed is None else self.job.agreed.payout.copies
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Leaves the values, the record, the report and, where the job had no store, its trainings in a folder."""
-        out = Path(folder)
+        out = as_path("folder", folder)
+        expect("overwrite", overwrite, bool, "True or False")
         store = self.job.store_path or out / STORE_FILE
         enter(out, self.job.record(), store, overwrite)
         if self.job.store_path is None:

@@ -204,7 +204,13 @@ def _look(game: Game, requests: Sequence[Request], ledger: Ledger, seed: int) ->
     for asked in requests:
         assert asked.method.view is not None
         began, shared, spared = time.perf_counter(), trace.seconds, trace.spared
-        estimates[asked.method] = asked.method.view(trace, np.random.default_rng(seed), **asked.options)
+        try:
+            estimate = asked.method.view(trace, np.random.default_rng(seed), **asked.options)
+        except FedvalueError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _failed(asked, error) from error
+        estimates[asked.method] = checked_estimate(game.n, asked.method, estimate)
         asked.asked = {full_mask(game.n)}
         asked.seconds = time.perf_counter() - began + shared + trace.spared - spared
     return estimates
@@ -251,11 +257,17 @@ def _step(
     except FedvalueError:
         raise
     except (Exception, SystemExit) as error:
-        if ESTIMATORS.get(asked.method.name) is asked.method:
-            check_types(asked.method, asked.options)
-            raise  # a fault of ours, and not to be explained away
-        raise MethodError(f"{asked.method.name} failed: {type(error).__name__}: {error}.") from error
+        raise _failed(asked, error) from error
     asked.seconds += time.perf_counter() - began
+
+
+def _failed(asked: Request, error: BaseException) -> MethodError:
+    """What a method raised, in words; what one of ours raises is a fault, and not to be explained away."""
+    if ESTIMATORS.get(asked.method.name) is asked.method:
+        check_types(asked.method, asked.options)
+        raise error
+    said = f": {error}" if str(error) else ""
+    return MethodError(f"{asked.method.name} failed: {type(error).__name__}{said}.")
 
 
 def _asked(n: int, asked: Request, ask: Any) -> Ask:
@@ -279,6 +291,10 @@ def _coalitions(n: int, method: Method, ask: Any, least: int) -> Sequence[int]:
     """What a plan asked for, as bitmasks; all coalitions may come as a range, which is not looked through."""
     if isinstance(ask, range) and ask == range(1 << n) and least == 1:
         return ask
+    if (
+        isinstance(ask, range) and ask
+    ):  # its ends are all there is to look at: it may be longer than the memory
+        _refuse_beyond(n, method, (ask[0], ask[-1]))
     try:
         masks = [] if isinstance(ask, str | bytes) else [index(mask) for mask in ask]
     except TypeError:
@@ -293,12 +309,16 @@ def _coalitions(n: int, method: Method, ask: Any, least: int) -> Sequence[int]:
         raise MethodError(
             f"{method.name} asked for the coalition {members(small)}, and no coalition of fewer than {least} clients may be trained."
         )
+    _refuse_beyond(n, method, masks)
+    return masks
+
+
+def _refuse_beyond(n: int, method: Method, masks: Sequence[int]) -> None:
     if masks and not (min(masks) >= 0 and max(masks) <= full_mask(n)):
         wrong = next(mask for mask in masks if not 0 <= mask <= full_mask(n))
         raise MethodError(
             f"{method.name} asked for the coalition {wrong}; the bitmasks of {n} clients go from 0 to {full_mask(n)}."
         )
-    return masks
 
 
 def _charge(asked: Request, ask: Ask) -> None:

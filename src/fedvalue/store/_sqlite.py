@@ -69,6 +69,10 @@ class UtilityStore:
             str(path) == ":memory:"
         ):  # to SQLite a database that is gone at the end, and with it every training
             raise StoreError("A store is a file, so that trainings are kept. Got ':memory:'.")
+        if self.path.is_dir():
+            raise StoreError(
+                f"{self.path} is a folder. A store is a file: name one in it, such as {self.path / 'store.db'}."
+            )
         with self._explained("open"):
             had_log = log_of(self.path).exists()
             self._db = open_file(self.path, create)

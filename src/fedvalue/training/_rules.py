@@ -216,6 +216,6 @@ class Training:
 
 
 def _finite(name: str, number: Any) -> float:
-    if isinstance(number, _NUMBER) and math.isfinite(number):
+    if isinstance(number, _NUMBER) and not isinstance(number, bool) and math.isfinite(number):
         return float(number)
     raise InputError(f"{name} must be a finite number. Got {number!r}.")

@@ -186,7 +186,8 @@ class Inspector:
         # Python 3.11 says of what make_dataclass makes that it comes from the module types.
         if is_library(cls.__module__) and cls.__module__ != "types":
             return "library", cls.__module__, cls.__qualname__
-        if any(isinstance(member, _COMPILED) for member in vars(cls).values()):
+        # Those of a base, such as int.__format__, may be among its own: an IntFlag has them.
+        if any(isinstance(m, _COMPILED) and m.__objclass__ is cls for m in vars(cls).values()):
             self.code.doubt(f"{where}, which is compiled and has no source text")
         parts = ["class", cls.__name__, class_text(cls), *self._all((type(cls), *cls.__bases__), where)]
         members = dict(vars(cls))

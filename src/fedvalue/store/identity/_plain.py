@@ -66,7 +66,9 @@ class _Content:
             self.sha.update(b"%d:" % len(data) + data)
 
     def add(self, value: Any) -> None:
-        if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        if callable(value):  # a dict or a named tuple that can be called is code as well
+            self.add_code(value)
+        elif value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
             self.write(type(value).__name__, repr(value))
         elif isinstance(value, (list, tuple)):
             self.write("sequence", str(len(value)))
