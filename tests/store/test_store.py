@@ -713,6 +713,43 @@ def test_a_copy_without_its_log_is_recognised(path: Path) -> None:
         assert store.verify() == []
 
 
+def test_a_store_that_a_link_leads_to_has_its_log_beside_it(path: Path) -> None:
+    python(KILLED, path).communicate(timeout=30)
+    link = path.parent / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with UtilityStore(link) as store:
+        assert store.verify() == []
+        assert len(store.read("g")) == 50
+
+
+@pytest.mark.parametrize("put_in_its_place", [False, True])
+def test_what_is_stored_while_the_file_is_removed_is_refused(filled: Path, put_in_its_place: bool) -> None:
+    another = filled.with_name("another.db")
+    with UtilityStore(another) as store:
+        store.register("h", 1)
+    with UtilityStore(filled) as store:
+        store.append("g", [(0b111, outcome(0.9))])
+        filled.unlink()
+        if put_in_its_place:
+            another.rename(filled)
+        with pytest.raises(StoreError, match="removed, moved or replaced"):
+            store.append("g", [(0b110, outcome(0.8))])
+        with pytest.raises(StoreError, match="removed, moved or replaced"):
+            store.renew("somebody", 60.0)
+    assert filled.exists() == put_in_its_place
+
+
+def test_another_current_folder_moves_no_store(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(filled.parent)
+    (filled.parent / "other").mkdir()
+    with UtilityStore(filled.name) as store:
+        monkeypatch.chdir(filled.parent / "other")
+        store.append("g", [(0b111, outcome(0.9))])
+        store.renew("somebody", 60.0)
+    assert not list(Path().iterdir())
+
+
 def test_the_file_alone_is_nearly_complete_while_a_run_goes_on(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,15 +71,20 @@ def in_folder(folder: Path, files: dict[str, str]) -> Iterator[None]:
 @contextmanager
 def _usual_settings() -> Iterator[None]:
     """What projects set for the whole program is as it was afterwards."""
+    import builtins
+    import statistics
+
     import mpmath
     import torch
 
-    kind = torch.get_default_dtype()
+    kind, mean = torch.get_default_dtype(), statistics.mean
     with decimal.localcontext(), np.errstate(), warnings.catch_warnings(), mpmath.workprec(53):
         try:
             yield
         finally:
             torch.set_default_dtype(kind)
+            statistics.mean = mean
+            vars(builtins).pop("SCALE", None)
 
 
 def game_of() -> Any:
@@ -354,7 +359,32 @@ _PROGRAM = [
     Pattern("a key, and a parameter that becomes the seed", _game("return fv.FunctionGame(3, utility, key='v1')", before="def utility(cs, rate=None): return [len(c) * (2.0 if rate is None else 3.0) for c in cs]"), "rate", "seed"),
 ]  # fmt: skip
 
-PATTERNS: list[Pattern] = [*_CODE, *_DATA, *_READS, *_RANDOM, *_MODELS, *_PROGRAM]
+# What classes, builtins and libraries hold besides what their text says.
+_HELD = [
+    Pattern("a method __call__ that is no function", _utility("M()(c)", "import functools", "K = 2", "def f(self, k, c): return len(c) * k", "class M: __call__ = functools.partialmethod(f, K)"), "K = 2", "K = 3"),
+    Pattern("a method with two underscores, set later", _utility("M()[c]", "class Times:", "    def __init__(self, k): self.k = k", "    def __call__(self, c): return len(c) * self.k", "class M: pass", "M.__getitem__ = Times(2)"), "Times(2)", "Times(3)"),
+    Pattern("an attribute with two underscores", _utility("len(c) * M.__scale__", "K = 2", "class M: __scale__ = K"), "K = 2", "K = 3"),
+    Pattern("an attribute called as Python calls some", _utility("len(c) * M._fields[0]", "K = 2", "class M: _fields = [K]"), "K = 2", "K = 3"),
+    Pattern("a private method of an enumeration", _utility("Kind.A.score(c)", "import enum", "K = 2", "class Kind(enum.Enum):", "    A = 1", "    def score(self, c): return self._score(c)", "    def _score(self, c): return len(c) * K"), "K = 2", "K = 3"),
+    Pattern("a private property of an enumeration", _utility("len(c) * Kind.A._k", "import enum", "K = 2", "class Kind(enum.Enum):", "    A = 1", "    @property", "    def _k(self): return K"), "K = 2", "K = 3"),
+    Pattern("a method __call__ of an enumeration", _utility("Kind.A(c)", "import enum", "K = 2", "class Kind(enum.Enum):", "    A = 1", "    def __call__(self, c): return len(c) * K"), "K = 2", "K = 3"),
+    Pattern("what is no member of an enumeration", _utility("len(c) * Kind.k", "import enum", "K = 2", "class Kind(enum.Enum):", "    A = 1", "    k = enum.nonmember(K)"), "K = 2", "K = 3"),
+    Pattern("notes on a field", _utility("len(c) * fields(D)[0].metadata['k']", "from dataclasses import dataclass, field, fields", "K = 2", "@dataclass", "class D: x: int = field(default=1, metadata={'k': K})"), "K = 2", "K = 3"),
+    Pattern("a method of a kind of Decimal", _utility("len(c) * float(PRICE.tax())", "from decimal import Decimal", "K = 2", "class Money(Decimal):", "    def tax(self): return self * K", "PRICE = Money('1.5')"), "K = 2", "K = 3"),
+    Pattern("a method of a kind of namespace", _utility("len(c) * CFG.rate()", "from types import SimpleNamespace", "class Config(SimpleNamespace):", "    def rate(self): return self.a * 2", "CFG = Config(a=1)"), "* 2", "* 3"),
+    Pattern("a method of a kind of date", _utility("len(c) * DAY.rate()", "import datetime", "class Day(datetime.date):", "    def rate(self): return 2", "DAY = Day(2020, 1, 1)"), "return 2", "return 3"),
+    Pattern("a kind of property", _utility("len(c) * M().k", "class P(property):", "    def __get__(self, o, t=None): return 2", "class M:", "    @P", "    def k(self): return 1"), "return 2", "return 3"),
+    Pattern("an attribute of a partial", _utility("len(c) * F.k", "import functools", "F = functools.partial(max, 1)", "F.k = 2"), "k = 2", "k = 3"),
+    Pattern("an attribute of a tensor", _utility("len(c) * W.k", "import torch", "W = torch.ones(3)", "W.k = 2"), "k = 2", "k = 3"),
+    Pattern("a method of a kind of tensor", _utility("len(c) * W.k()", "import torch", "class A(torch.Tensor):", "    def k(self): return 2", "W = torch.ones(3).as_subclass(A)"), "return 2", "return 3"),
+    Pattern("a dict that is called", _main("class Game(dict):", "    def __call__(self, cs): return [len(c) * 2 for c in cs]", "utility = Game(a=1)"), "* 2", "* 3"),
+    Pattern("a name put among the builtins", _utility("len(c) * SCALE", "import builtins", "builtins.SCALE = 2"), "SCALE = 2", "SCALE = 3"),
+    Pattern("a function put in the place of a library's", _utility("float(statistics.mean(c)) if c else 0.0", "import statistics", "def mine(c): return sum(c) + 2.0", "statistics.mean = mine"), "2.0", "3.0"),
+    Pattern("a file by FileIO", _utility("len(c) * float(next(io.FileIO('rows.txt')))", "import io") | _ROWS, "2.0", "3.0"),
+    Pattern("a variable in a path", _utility("len(c) * float(os.path.expandvars('$SCALE'))", "import os", "os.environ['SCALE'] = '2.0'"), "'2.0'", "'3.0'"),
+]  # fmt: skip
+
+PATTERNS: list[Pattern] = [*_CODE, *_DATA, *_READS, *_RANDOM, *_MODELS, *_PROGRAM, *_HELD]
 
 _SAME = """
 import math
@@ -415,6 +445,10 @@ HARMLESS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "another way to the same value": _with(lambda s: s.replace("SCALE = 2", "SCALE = int('2')")),
     "line ends of Windows": _with(lambda s: s.replace("\n", "\r\n")),
     "an import that is not used": _with(lambda s: s.replace("import math", "import json\nimport math")),
+    "a class that Python adds a lot to": (
+        _utility("Row(1, c).score() * Kind.A.value", "import enum", "from dataclasses import dataclass", "class Kind(enum.IntFlag): A = 2", "@dataclass(frozen=True, order=True)", "class Row:", "    a: int", "    c: tuple", "    def score(self): return len(self.c) * self.a"),
+        _utility("Row(1, c).score() * Kind.A.value", "import enum", "from dataclasses import dataclass", "class Kind(enum.IntFlag):", "    'Kinds.'", "    A = 2", "@dataclass(frozen=True, order=True)", "class Row:", "    'A row.'", "    a: int", "    c: tuple", "    def score(self): return len(self.c) * self.a"),
+    ),
     "a log that is only written": (
         _body("LOG.append(1)", "return [float(len(c)) for c in cs]", before="LOG = []"),
         _body("LOG.append(1)", "return [float(len(c)) for c in cs]", before="LOG = [1, 2]"),

@@ -33,6 +33,8 @@ def explained(doing: str, path: Path) -> Iterator[None]:
 def _advice(text: str) -> str:
     if "full" in text:
         return "the disk is full; free some space and run again, what was stored is intact"
+    if "disk I/O" in text:
+        return "the disk failed, or a limit on the size of files was reached; what was stored is intact"
     if "unable to open" in text or "readonly" in text:
         return "the path is not writable; choose a file in a folder that exists and that you may write to"
     if "malformed" in text or "not a database" in text or "encrypted" in text:

@@ -14,6 +14,7 @@ __all__ = [
     "APPLICATION_ID",
     "LOCK_SECONDS",
     "enter_log_mode",
+    "file_at",
     "in_log_mode",
     "leave_log_mode",
     "log_of",
@@ -121,6 +122,15 @@ def leave_log_mode(database: sqlite3.Connection) -> bool:
 def in_log_mode(database: sqlite3.Connection) -> bool:
     """Whether the header of the file says that there is a log."""
     return bool(database.execute("PRAGMA main.journal_mode").fetchone()[0] == "wal")
+
+
+def file_at(path: Path) -> tuple[int, int] | None:
+    """Which file has this name now, by the numbers of its disk and on it; None where there is none."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino
 
 
 def log_of(path: Path) -> Path:

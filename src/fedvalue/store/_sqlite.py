@@ -24,7 +24,7 @@ from fedvalue.store import _added, _chain, _claims, _told
 from fedvalue.store._chain import Addition, Entry, Head, additions
 from fedvalue.store._closing import close_file, lacks_log
 from fedvalue.store._explained import explained
-from fedvalue.store._file import LOCK_SECONDS, enter_log_mode, log_of, open_file
+from fedvalue.store._file import LOCK_SECONDS, enter_log_mode, file_at, log_of, open_file
 from fedvalue.store._games import StoredGame, description_of, signed
 from fedvalue.store._merge import MergeReport, merge_attached
 from fedvalue.store._names import description_with, learnt_names, other_names
@@ -74,11 +74,15 @@ class UtilityStore:
                 f"{self.path} is a folder. A store is a file: name one in it, such as {self.path / 'store.db'}."
             )
         with self._explained("open"):
-            had_log = log_of(self.path).exists()
-            self._db = open_file(self.path, create)
+            self._place = (
+                self.path.resolve()
+            )  # wherever a link leads to, whatever folder becomes the current one
+            had_log = log_of(self._place).exists()
+            self._db = open_file(self._place, create)
             self._writes, self._without_log, self._copied = False, False, -_CHECKPOINT_SECONDS
             try:
                 self._prepare(had_log)
+                self._file = file_at(self._place)
             except BaseException:
                 self.close()
                 raise
@@ -97,7 +101,7 @@ class UtilityStore:
             if self._without_log and not self._writes:  # looking into a copy does not make it complete
                 self._db.close()
             else:
-                close_file(self._db, self.path, self._writes)
+                close_file(self._db, self._place, self._writes)
 
     @property
     def has_checksums(self) -> bool:
@@ -205,7 +209,8 @@ class UtilityStore:
 
     def renew(self, owner: str, seconds: float) -> None:
         """Prolongs all claims of an owner; from any thread."""
-        with self._explained("write"), closing(sqlite3.connect(self.path, LOCK_SECONDS)) as own, own:
+        self._refuse_other_file()
+        with self._explained("write"), closing(sqlite3.connect(self._place, LOCK_SECONDS)) as own, own:
             _claims.renew(own, owner, seconds)
 
     def release(self, owner: str) -> None:
@@ -351,6 +356,7 @@ class UtilityStore:
     @contextmanager
     def _writing(self, *, lasting: bool = True) -> Iterator[None]:
         """A transaction. What is `lasting` survives a power cut, not only a crash, once it is reported as kept."""
+        self._refuse_other_file()
         if not self._writes:
             enter_log_mode(self._db)
             self._writes = True
@@ -367,6 +373,15 @@ class UtilityStore:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+
+    def _refuse_other_file(self) -> None:
+        """What is written to a file that was removed is gone with it, and its log would damage one in its place."""
+        if file_at(self._place) != self._file:
+            raise StoreError(
+                f"The store {self.path} was removed, moved or replaced while it was in use, so nothing more can be kept in "
+                "it. If it was moved, move it back together with the file that ends in -wal. If another one was put in its "
+                "place, delete what ends in -wal and -shm beside that before it is opened. Then run again."
+            )
 
     def _explained(self, doing: str) -> AbstractContextManager[None]:
         return explained(doing, self.path)

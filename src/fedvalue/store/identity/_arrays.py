@@ -123,10 +123,14 @@ def _of_torch(torch: Any, value: Any, where: str, look: Look) -> tuple[Part, ...
         return None
     flat = value.detach().cpu().resolve_conj().resolve_neg().reshape(-1).contiguous()
     trained = "trained" if value.requires_grad else "constant"
+    own = () if type(value).__module__.split(".")[0] == "torch" else (look(type(value), where),)
+    notes = {name: held for name, held in vars(value).items() if not name.startswith("_")}
     return (
         "tensor",
         str(value.dtype),
         str(tuple(value.shape)),
         trained,
         flat.view(torch.uint8).numpy().tobytes(),
+        *own,
+        *((look(notes, where),) if notes else ()),
     )

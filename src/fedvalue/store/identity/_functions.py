@@ -89,8 +89,9 @@ class CodeReader:
         for name in sorted(cells):
             parts += self._name(name, _content(cells[name]), facts.closure.get(name, []), function)
         for name in sorted(facts.globals):
-            if name in names or not hasattr(builtins, name):
-                parts += self._name(name, names.get(name, _UNDEFINED), facts.globals[name], function)
+            if name in names or not _is_of_python(name):
+                value = names.get(name, getattr(builtins, name, _UNDEFINED))
+                parts += self._name(name, value, facts.globals[name], function)
         package = names.get("__package__") or ""
         who = _called(function)
         own = self._imports(facts.imports, package, parts, who)
@@ -145,8 +146,16 @@ class CodeReader:
                 for use in uses:
                     self._say_clock(".".join((library, *use.path)), _called(function))
         if library is not None:
-            return "name", name, "library", library
+            own = self._put_into_library(name, value, uses) if isinstance(value, ModuleType) else ()
+            return "name", name, "library", library, *own
         return self._unless_changed(name, value, uses, function)
+
+    def _put_into_library(self, name: str, module: ModuleType, uses: list[Reference]) -> Iterable[str]:
+        """Code of the user's own that takes the place of something in a library: `math.sqrt = mine`."""
+        reached = {dotted: value for value, dotted, _ in (_reach(module, name, use.path) for use in uses)}
+        for dotted, value in sorted(reached.items()):
+            if isinstance(value, (FunctionType, type)) and not is_library(value.__module__):
+                yield from (dotted, self.look(value, dotted))
 
     def _through_module(
         self, name: str, module: ModuleType, uses: list[Reference], function: FunctionType
@@ -274,6 +283,14 @@ class CodeReader:
                 self._say_no_source(value)
         for what in changes_of(module, tree):
             self.doubt(what)
+
+
+def _is_of_python(name: str) -> bool:
+    """Whether a name that no module defines is Python's own, not one that the user put among the builtins."""
+    value = getattr(builtins, name, _UNDEFINED)
+    if value is Ellipsis or value is NotImplemented or name in _PLACES:
+        return True
+    return callable(value) and is_library(getattr(value, "__module__", None) or type(value).__module__)
 
 
 def _called(function: FunctionType) -> str:

@@ -56,6 +56,15 @@ _WRITTEN_BY_PYTHON = frozenset([
 _CONSTRUCTORS = frozenset(["__init__", "__new__", "__post_init__", "__setstate__"])
 _EMPTY = (types.NoneType, bool, dict, list, set)
 _CODE = (FunctionType, staticmethod, classmethod, property)
+# What a class of the user's own that derives from these adds to them is looked into besides.
+_EXTENDED = (
+    datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction, uuid.UUID, PurePath,
+    bytearray, property, functools.cached_property, types.SimpleNamespace,
+)  # fmt: skip
+# Attributes of classes that say how they are laid out or described, not what they compute.
+_LAID_OUT = frozenset(
+    ["__annotations__", "__doc__", "__match_args__", "__module__", "__qualname__", "__slots__"]
+)
 
 _METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _COMPILED = (types.MethodDescriptorType, types.ClassMethodDescriptorType)
@@ -87,7 +96,10 @@ class Inspector:
             (MethodType, lambda v, w: ("method", *self._all((v.__func__, v.__self__), w))),
             (types.MethodWrapperType, lambda v, w: ("method", v.__name__, self.look(v.__self__, w))),
             (_METHODS, lambda v, w: ("method", v.__name__, self.look(v.__objclass__, w))),
-            (functools.partial, lambda v, w: self._all((type(v), v.func, v.args, v.keywords), w)),
+            (
+                functools.partial,
+                lambda v, w: (*self._all((type(v), v.func, v.args, v.keywords), w), *self._attributes(v, w)),
+            ),
             ((staticmethod, classmethod), lambda v, w: (type(v).__name__, self.look(v.__func__, w))),
             (property, lambda v, w: ("property", *self._all((v.fget, v.fset, v.fdel), w))),
             (functools.cached_property, lambda v, w: ("cached", self.look(v.func, w))),
@@ -138,8 +150,14 @@ class Inspector:
             self.code.doubt(f"{where}, which takes results of earlier calls from a folder (joblib.Memory)")
         for kinds, parts in self._kinds:
             if isinstance(value, kinds):
-                return parts(value, where)
+                return *parts(value, where), *self._extension(value, where)
         return self._object(value, where)
+
+    def _extension(self, value: Any, where: str) -> Parts:
+        """What a class of the user's own adds to a kind that says all that it is, such as a Decimal."""
+        if isinstance(value, _EXTENDED) and not is_library(type(value).__module__):
+            return "own", self.look(type(value), where), *self._attributes(value, where)
+        return ()
 
     def _all(self, values: Iterable[Any], where: str) -> list[str]:
         return [self.look(value, where) for value in values]
@@ -189,23 +207,28 @@ class Inspector:
         # Those of a base, such as int.__format__, may be among its own: an IntFlag has them.
         if any(isinstance(m, _COMPILED) and m.__objclass__ is cls for m in vars(cls).values()):
             self.code.doubt(f"{where}, which is compiled and has no source text")
-        parts = ["class", cls.__name__, class_text(cls), *self._all((type(cls), *cls.__bases__), where)]
+        text = class_text(cls)
+        parts = ["class", cls.__name__, text, *self._all((type(cls), *cls.__bases__), where)]
         members = dict(vars(cls))
         if is_dataclass(cls):
             for item in fields(cls):
                 settings = (item.default, item.default_factory, item.init, item.kw_only)
-                parts += [item.name, *self._all(settings, f"{cls.__name__}.{item.name}")]
+                notes = (dict(item.metadata),) if item.metadata else ()
+                parts += [item.name, *self._all((*settings, *notes), f"{cls.__name__}.{item.name}")]
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             parts += self._all((cls._fields, getattr(cls, "_field_defaults", None)), where)
         if issubclass(cls, enum.Enum):
             parts += self._all(({e.name: e._value_ for e in cls},), cls.__name__)
-            members = {k: v for k, v in members.items() if isinstance(v, _CODE) and not k.startswith("_")}
+            members = {k: v for k, v in members.items() if _is_beside_members(cls, k, v)}
         for name, member in sorted(members.items()):
-            if isinstance(member, _SLOTS) or (name in _WRITTEN_BY_PYTHON and not _is_written(member)):
+            assigned = name not in _LAID_OUT and f"targets=[Name(id='{name}')" in text
+            written = assigned or _is_written(member)
+            if isinstance(member, _SLOTS) or (name in _WRITTEN_BY_PYTHON and not written):
                 continue
             if name in self._aside:
                 continue
-            if isinstance(member, _CODE) or not (name.startswith("__") and name.endswith("__")):
+            by_python = name.startswith("__") and name.endswith("__") and not (assigned or callable(member))
+            if isinstance(member, _CODE) or not by_python:
                 parts += ["member", name, self.look(member, f"{cls.__name__}.{name}")]
         return parts
 
@@ -276,12 +299,19 @@ def _plain(value: Any) -> str | None:
 
 def _is_written(member: object) -> bool:
     """Whether a person wrote this method, not Python for a dataclass."""
-    function = getattr(member, "__func__", member)
+    function = getattr(member, "__func__", getattr(member, "fget", member))
     if not isinstance(function, FunctionType):
         return False
     return function.__code__.co_filename != "<string>" and not is_library(
         function.__globals__.get("__name__")
     )
+
+
+def _is_beside_members(cls: type[enum.Enum], name: str, value: object) -> bool:
+    """Methods and other attributes of an enumeration, without its members and what Python notes about them."""
+    if name.startswith("_"):
+        return _is_written(value)
+    return name not in cls.__members__ and not isinstance(value, types.DynamicClassAttribute)
 
 
 def _is_made_in_python(cls: Any) -> bool:

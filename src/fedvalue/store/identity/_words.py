@@ -32,7 +32,8 @@ CHANGES_ARGUMENT = frozenset([
 
 # Files.
 _FILES = frozenset([
-    "DatasetFolder", "ExcelFile", "HDFStore", "ImageFolder", "ParquetFile", "TarFile", "VideoCapture", "ZipFile",
+    "DatasetFolder", "ExcelFile", "FileIO", "HDFStore", "ImageFolder", "InferenceSession", "ParquetFile", "ReadImage",
+    "SentenceTransformer", "TarFile", "VideoCapture", "ZipFile", "dcmread", "fdopen",
     "exists", "fromfile", "genfromtxt", "get_data", "getline", "getlines", "getmtime", "getsize", "glob", "iglob",
     "imread", "is_dir", "is_file", "isdir", "isfile", "iterdir", "iterparse", "lexists", "listdir", "load", "loadmat",
     "loadtxt", "lstat", "memmap", "mmap", "open", "read", "readinto", "readline", "readlines", "rglob", "safe_load",
@@ -41,9 +42,10 @@ _FILES = frozenset([
 OF_OPEN_FILES = frozenset(["read", "readinto", "readline", "readlines"])
 # Other programs, the network, settings of the machine, code that is found at run time.
 _OTHERS = frozenset([
-    "Popen", "__import__", "_getframe", "argv", "check_output", "environ", "environb", "eval", "exec", "exec_module",
+    "Popen", "__import__", "_getframe", "argv", "check_output", "entry_points", "environ", "environb", "eval", "exec",
+    "exec_module", "expandvars",
     "from_pretrained", "getenv", "getoutput", "getstatusoutput", "globals", "import_module", "input", "load_dataset",
-    "parse_args", "popen", "reload", "run_module", "run_path", "stdin", "system", "urlopen", "urlretrieve",
+    "parse_args", "parse_known_args", "popen", "reload", "run_module", "run_path", "stdin", "system", "urlopen", "urlretrieve",
 ])  # fmt: skip
 _FILES_START = ("load_", "open_", "read_", "scan_")
 _OTHERS_START = ("fetch_",)
@@ -52,10 +54,12 @@ _INSIDE = frozenset([
     "load_breast_cancer", "load_diabetes", "load_digits", "load_iris", "load_linnerud", "load_state_dict", "load_wine",
 ])  # fmt: skip
 OUTSIDE_BUILTINS = frozenset(["__import__", "eval", "exec", "globals", "input", "open"])
-_FILE_MODULES = frozenset(["configparser", "fileinput", "h5py", "netCDF4", "shelve", "sqlite3"])
+_FILE_MODULES = frozenset(
+    ["configparser", "dbm", "filecmp", "fileinput", "h5py", "lmdb", "netCDF4", "shelve", "sqlite3", "zarr"]
+)
 OUTSIDE_MODULES = _FILE_MODULES | frozenset([
-    "aiohttp", "boto3", "cffi", "ctypes", "fsspec", "ftplib", "httpx", "psycopg", "psycopg2", "pymongo", "redis",
-    "requests", "runpy", "s3fs", "smart_open", "socket", "sqlalchemy", "subprocess", "urllib3",
+    "aiohttp", "boto3", "cffi", "ctypes", "duckdb", "fsspec", "ftplib", "httpx", "oracledb", "psycopg", "psycopg2",
+    "pymongo", "pymysql", "pyodbc", "redis", "requests", "runpy", "s3fs", "smart_open", "socket", "sqlalchemy", "subprocess", "urllib3",
 ])  # fmt: skip
 # Parts of libraries that do not read otherwise, as they are named in full or, in Python's own, without the middle.
 _FILE_PARTS = (
