@@ -67,7 +67,8 @@ class Claims:
     @property
     def statement(self) -> str:
         """What the numbers are."""
-        rule = f"{self.weights} weights" + (f" of at most {self.max_share:.0%}" if self.max_share else "")
+        rule = "weights by rows" if self.weights == "rows" else f"{self.weights} weights"
+        rule += f" of at most {self.max_share:.0%}" if self.max_share else ""
         return (
             f"By averaging the updates of one recorded training again, with {rule}: nobody trains again from the model that "
             "a lie would have given, so this shows what pays, not exactly how much."
