@@ -177,7 +177,7 @@ def refuse_two_ways(replicates: object, seeds: object) -> None:
     if isinstance(replicates, int) and replicates > 1 and isinstance(seeds, int) and seeds > 1:
         raise InputError(
             f"{replicates} replicates and {seeds} seeds are two ways to train again: replicates train every coalition "
-            "so often, seeds spread the budget over so many. Give one of them."
+            "that many times, seeds spread the budget over that many seeds. Give one of them."
         )
 
 

@@ -163,7 +163,9 @@ def _features(tables: Sequence[Table], label: str | None, wanted: Wanted) -> lis
                 f"missing {missing}, not expected {extra}. {hint}"
             )
     if label is None:
-        raise ScenarioError(f"Which column is to be predicted? Name it: label=…. There are {names}.")
+        raise ScenarioError(
+            f"Which column is to be predicted? Name it: label=COLUMN (--label COLUMN). Columns: {', '.join(names)}."
+        )
     drop, keep, text = wanted.drop, wanted.choices.keep, wanted.text
     for name in (label, *drop, *keep, *([text] if text else [])):
         if name not in names:

@@ -262,7 +262,7 @@ def _chosen(
     found = label if label is not None else next((name for name in _LABELS if name in columns), None)
     if found is None:
         raise ScenarioError(
-            f"Which column of {who} is to be predicted? Name it: label=…. There are {columns}."
+            f"Which column of {who} is to be predicted? Name it: label=COLUMN. Columns: {', '.join(columns)}."
         )
     wanted = [name for name in columns if name != found] if features is None else features
     for name in (found, *wanted):
