@@ -379,6 +379,7 @@ IDENTIFIERS = (
     Dirty("addresses", REFUSED, "drop='email'", change=added("email", lambda of, k: f"p{k}@{of}.org")),
     Dirty("postal codes", REFUSED, "drop='zip'", change=added("zip", lambda of, k: f"0{drawn(of, k) % 10000:04d}")),
     Dirty("a few postal codes", REPORTED, "zip: 3 categories", change=added("zip", lambda of, k: ("01067", "50667", "80331")[k % 3])),
+    Dirty("postal codes that lost their zeros at one client", REPORTED, "with zeros in front", change=added("zip", lambda of, k: ("1067", "50667", "80331")[k % 3] if of == "c1" else ("01067", "50667", "80331")[k % 3])),
     Dirty("a column without a name", REFUSED, "has no name", change=added("", lambda of, k: str(k))),
 )  # fmt: skip
 
@@ -410,6 +411,7 @@ LABELS = (
     Dirty("capital letters in one cell", REPORTED, "are one class", base=_TEXT, change=column("outcome", str.title, "c2")),
     Dirty("spaces behind classes", SAME, base=_TEXT, change=column("outcome", lambda w: f"{w} ", "c1")),
     Dirty("a class mistyped", REPORTED, "only this client has the class 'wel'", base=_TEXT, change=cells("outcome", {3: "wel"})),
+    Dirty("unknown at all clients", REPORTED, "'unknown' is a class of its own", base=_TEXT, change=lambda files: [cells("outcome", {3: "unknown"}, who)(files) for who in files]),
     Dirty("another language", REFUSED, "none of its labels", base=_TEXT, change=column("outcome", lambda w: {"ill": "krank", "well": "gesund"}[w], "c1")),
     Dirty("numbers for classes", REFUSED, "the labels are numbers at c1", base=_TEXT, change=column("outcome", lambda w: {"ill": "1", "well": "0"}[w], "c1")),
     Dirty("letters in two cases", REFUSED, "labels=exact", base=column("outcome", classes("a", "b")), change=cells("outcome", {3: "A", 4: "B"})),
@@ -428,6 +430,8 @@ SCALES = (
     Dirty("another zero", REPORTED, "c1: pressure lies far", change=column("pressure", lambda n: f"{float(n) + 1000:.1f}", "c1")),
     Dirty("other units in the test set", REPORTED, "test: age lies far", change=column("age", scaled(100), "test")),
     Dirty("seconds for days", REPORTED, "c1: count lies far", change=column("count", scaled(86400), "c1")),
+    Dirty("age in months", REPORTED, "c1: age lies far", change=column("age", scaled(12), "c1")),
+    Dirty("age in months in the test set", REPORTED, "test: age lies far", change=column("age", scaled(12), "test")),
     Dirty("two columns mixed up", REPORTED, "c1: pressure lies far", change=lambda files: [row.__setitem__(slice(0, 2), row[1::-1]) for row in files["c1"][1:]]),
     Dirty("two clients in other units", REPORTED, "lies far", change=column("age", scaled(1000), "c1", "c2")),
 )  # fmt: skip
@@ -445,6 +449,7 @@ CATEGORIES = (
     Dirty("spaces behind categories", SAME, change=column("ward", lambda w: f"{w}  ", "c1")),
     Dirty("categories of one's own", REPORTED, "c1: its ward has nothing in common", change=column("ward", lambda w: f"station {w}", "c1")),
     Dirty("numbers for categories", REPORTED, "c1: its ward has nothing in common", change=column("ward", lambda w: str("xyz".index(w)), "c1")),
+    Dirty("numbers with a unit for categories", REPORTED, "if it is a quantity", change=column("age", lambda n: f"{n} y")),
     Dirty("a category that only the test set has", REPORTED, "that no client has", change=cells("ward", {3: "q"}, "test")),
 )  # fmt: skip
 
@@ -501,6 +506,8 @@ TABLES = (
     Dirty("the middle of a row lost", REFUSED, "line 5: expected 10 cells", damage=line(5, lambda row: row[:8] + row[20:])),
     Dirty("a conflict of versions", REFUSED, "line 5: expected 10 cells", damage=line(5, lambda row: f"<<<<<<< HEAD\n{row}")),
     Dirty("rows twice", REPORTED, "c3: 40 rows of 40 also in c1", damage=lambda folder: (folder / "c3.csv").write_bytes((folder / "c1.csv").read_bytes())),
+    Dirty("all rows of a client twice", REPORTED, "c1: 40 rows of 80 are further copies", damage=text(lambda t: t + t.split("\n", 1)[1])),
+    Dirty("the rows of another, each twice", REPORTED, "c3: 80 rows of 80 also in c1", damage=lambda folder: (folder / "c3.csv").write_text((folder / "c1.csv").read_text() + (folder / "c1.csv").read_text().split("\n", 1)[1])),
     Dirty("the test set among the clients", REPORTED, "test: 40 rows of 40 also in c1", damage=lambda folder: (folder / "c1.csv").write_bytes((folder / "test.csv").read_bytes())),
     Dirty("arrays among tables", REFUSED, "mixes NPZ", damage=_npz),
     Dirty("arrays that are none", REFUSED, "must hold the arrays", damage=_zip_bomb_like),

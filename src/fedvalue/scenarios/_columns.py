@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedvalue._text import listed, plural, shortened
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._fixed import FixedColumn
-from fedvalue.scenarios._readings import NO, YES, as_dates, is_code, is_nothing
+from fedvalue.scenarios._readings import CODE, NO, YES, as_dates, is_code, is_nothing
 from fedvalue.scenarios._report import ColumnReport
 from fedvalue.scenarios._tables import Cells, Table, texts
 from fedvalue.scenarios._ways import DATES, Choices, read_numbers, resolved
@@ -25,6 +25,7 @@ __all__ = ["Column", "decided"]
 
 MISSING = "(missing)"
 _MOST_LEVELS = 50
+_MANY_LEVELS = 10
 _FEW_ROWS = 10  # with fewer, nothing is told from how often texts repeat
 # In a column of categories these cells are empty; "none" and "-" may well be categories.
 _EMPTY = frozenset(["", "nan", "na", "n/a", "<na>", "null", "?", "#n/a", "#na"])
@@ -32,6 +33,7 @@ _NAMED_ID = re.compile(
     r"(?i:(.*[^a-z])?(id|ids|idx|index|key|uuid|guid|nr|no|row|record|unnamed.*))|.*[a-z](ID|Id|Nr|No)"
 )
 _EIGHT = re.compile(r"[0-9]{8}")
+_DIGITS = re.compile(r"[0-9]+(?:[.,][0-9]+)?")
 _NAMED = 3  # files
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -146,7 +148,7 @@ def _number(case: _Case) -> Column:
     done += [f"decimal commas ({listed(commas, _NAMED)})"] if commas else []
     done += _agreed(case, marks)
     decided_before = case.fixed is not None or case.name in case.choices.keep
-    findings = [] if decided_before else _looks_like_id(case, values)
+    findings = [] if decided_before else [*_looks_like_id(case, values), *_looks_like_codes(case)]
     return _as_numbers(case, "number", values, done, tuple(findings))
 
 
@@ -241,11 +243,13 @@ def _categories(case: _Case) -> Column:
     findings += (
         [f"{plural(new, 'row')} with a {case.name} that is not among the fixed categories"] if new else []
     )
+    decided_before = case.fixed is not None or case.name in case.choices.keep
+    shaped = [] if decided_before else _looks_like_quantity(case, texts_here)
     return Column(
         ColumnReport(case.name, "category", len(levels), tuple(done)),
         values,
         tuple(levels),
-        (*findings, *_own_categories(case, values)),
+        (*findings, *_own_categories(case, values), *shaped),
     )
 
 
@@ -280,6 +284,28 @@ def _looks_like_id(case: _Case, values: list[NDArray[np.float64]]) -> list[str]:
     if distinct and len(pooled) >= 50 and pooled.min() >= 100_000:
         return [f"{case.name}: all {len(pooled)} whole numbers differ, as identifiers do"]
     return []
+
+
+def _looks_like_codes(case: _Case) -> list[str]:
+    """Zeros in front of some numbers: spreadsheets take them away from postal codes."""
+    codes = [word for word in case.words() if CODE.fullmatch(word)]
+    if not codes:
+        return []
+    return [
+        f"{case.name}: {plural(len(codes), 'number')} with zeros in front, such as {codes[0]}, and others without: taken "
+        "for a quantity; codes would have to be written alike"
+    ]
+
+
+def _looks_like_quantity(case: _Case, levels: Sequence[str]) -> list[str]:
+    """Many categories that are numbers with the same around them: `57 kg`, `2020-03`."""
+    shapes = Counter(_DIGITS.sub("0", word) for word in levels)
+    ((shape, count),) = shapes.most_common(1) or [("", 0)]
+    if count < _MANY_LEVELS or count < 0.9 * len(levels) or not shape.startswith("0") or shape == "0":
+        return []
+    return [
+        f"{case.name}: {len(levels)} categories such as {levels[0]!r}; if it is a quantity or a date, write it as one"
+    ]
 
 
 def _refuse_others(case: _Case, table: Table, cells: Cells, wrong: NDArray[np.bool_], expected: str) -> None:

@@ -59,7 +59,8 @@ def far_findings(
 
 def _is_far(own: Scale, common: Scale, rows: int) -> bool:
     ratio = own.spread / common.spread
-    shifted = abs(own.centre - common.centre) > _SHIFTED * common.spread * max(1.0, ratio)
+    # Other units move the centre and widen the spread: who spreads more may lie farther off, but not as many times.
+    shifted = abs(own.centre - common.centre) > _SHIFTED * common.spread * max(1.0, ratio) ** 0.5
     narrow = rows >= _ENOUGH and 0 < ratio < 1 / _WIDER
     return shifted or ratio > _WIDER or narrow
 
@@ -98,7 +99,10 @@ def _wild_cells(
 def row_findings(
     tables: Sequence[Table], clients: int, arrays: NDArray[Any] | None = None
 ) -> list[list[str]]:
-    """Per file, rows that another client or the test set has, too; `arrays` are their features, if not in columns."""
+    """Per file, rows that come more than once, and those that another client or the test set has, too.
+
+    `arrays` are their features, if not in columns.
+    """
     if arrays is None:
         rows = [_rows_of(table) for table in tables]
     else:
@@ -107,10 +111,16 @@ def row_findings(
     few = arrays is None and len(tables[0].columns) <= 4
     share = 0.5 if few else 0.1  # rows of few cells meet by chance
     found: list[list[str]] = [[] for _ in tables]
+    repeats = [len(mine) - len(set(mine)) for mine in rows]
+    usual = float(np.median([r / len(mine) for r, mine in zip(repeats, rows, strict=True) if mine] or [0.0]))
     for i, mine in enumerate(rows):
         # Rows of a few categories repeat by nature; where hardly any does, a copy is a copy.
-        if len(mine) < 5 or len(set(mine)) < 0.9 * len(mine):
+        if len(mine) < 5 or (usual > 0.1 and repeats[i] > 0.1 * len(mine)):
             continue
+        if repeats[i] >= max(5, share * len(mine)):
+            found[i].append(
+                f"{plural(repeats[i], 'row')} of {len(mine)} are further copies of others in this file"
+            )
         for k in range(i):
             if k >= clients:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ __all__ = ["Labels", "labelled"]
 _SURELY_CLASSES = 20  # whole numbers with so few different values
 _SURELY_TARGETS = 100  # with more, or with hardly a value that comes twice: quantities
 _NAMED = 4  # files, or spellings
+# What people write as a label where they do not know it; what programs write for nothing is refused.
+_UNKNOWN = frozenset(["missing", "n.a.", "n.k.", "not available", "not known", "undefined", "unk", "unknown"])
 _REPEATED = 5  # rows per value from which on many whole numbers may still be classes
 
 
@@ -224,7 +226,13 @@ def _texts(case: _Case) -> Labels:
             )
     usual = {name: min(counts, key=lambda w: (-counts[w], w)) for name, counts in spelled.items()}
     done = [f"{' and '.join(map(repr, ways))} are one class" for ways in variants.values()]
-    return _classes(case, [[usual[word.casefold()] for word in mine] for mine in case.words], tuple(done))
+    found = _classes(case, [[usual[word.casefold()] for word in mine] for mine in case.words], tuple(done))
+    unknown_here = [name for name in found.names if name.casefold() in _UNKNOWN]
+    said = [
+        f"{name!r} is a class of its own; if nothing is known there, leave these rows out"
+        for name in unknown_here
+    ]
+    return replace(found, findings=(*found.findings, *said))
 
 
 def _classes(case: _Case, words: list[list[str]], done: tuple[str, ...]) -> Labels:

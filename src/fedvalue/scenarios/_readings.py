@@ -16,7 +16,18 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "NO", "YES", "Readings", "as_dates", "as_numbers", "is_code", "is_nothing", "plain"]
+__all__ = [
+    "CODE",
+    "NOTHING",
+    "NO",
+    "YES",
+    "Readings",
+    "as_dates",
+    "as_numbers",
+    "is_code",
+    "is_nothing",
+    "plain",
+]
 
 NOTHING = frozenset(
     ["", "nan", "na", "n/a", "<na>", "null", "none", "?", "-", "--", ".", "#n/a", "#na", "nil"]
@@ -39,7 +50,7 @@ _USUAL_COLUMN = re.compile(
     r"(?:(?:[+-]?[0-9]{1,15}(?:\.(?:[0-9]{1,2}|[0-9]{4,25}))?|[+-]?0\.[0-9]{3})?\n)*+", re.ASCII
 )
 _GROUPS = str.maketrans("", "", "'’ ")
-_CODE = re.compile(r"0[0-9]+")
+CODE = re.compile(r"0[0-9]+")
 
 _TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}(?:\.[0-9]+)?))?"
 _ZONE = r"(?P<zone> ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?"
@@ -113,7 +124,7 @@ def is_code(cells: Sequence[str]) -> bool:
     return (
         bool(cells)
         and all(cell.isascii() and cell.isdigit() for cell in cells)
-        and any(_CODE.fullmatch(cell) for cell in cells)
+        and any(CODE.fullmatch(cell) for cell in cells)
         and len({len(cell) for cell in cells}) == 1
     )
 
