@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import fedvalue as fv
 
@@ -42,3 +43,22 @@ def test_the_limit_is_kept_in_files() -> None:
     values = fv.value(fv.TableGame(ROWS), budget=64, seed=0)
     assert fv.Values.from_dict(values.to_dict()).most_seeds == 4
     assert fv.value(fv.TableGame(ROWS[0]), budget=20).most_seeds is None
+
+
+def test_what_no_number_of_trainings_halves_needs_test_rows_as_well() -> None:
+    """Test rows are a quarter of the widest variance, but less of all together."""
+    values = fv.Values(
+        [1.0, 1.0],
+        ["a", "b"],
+        "surrogate",
+        100,
+        stderr=np.sqrt([1.0, 0.9]),
+        parts={"coalitions": np.diag([0.7, 0.8]), "test": np.diag([0.3, 0.1])},
+        test_rows=500,
+        seeds=8,
+    )
+    assert values.expected_gain(10**9) == pytest.approx(1 - np.sqrt(0.3), abs=1e-3)
+    assert values.advice()[0] == (
+        "The ± is mostly coalitions that were not trained (79% of the variance): more trainings alone would narrow it by "
+        "45% at most; 300 more and four times as many test rows would halve it."
+    )

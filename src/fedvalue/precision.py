@@ -70,6 +70,8 @@ def remedy(values: Values) -> Remedy | None:
     more, further = _to_halve(values), trainings_left(values)
     if further is not None and (more is None or more > further):
         return Remedy(part, share, at_most=(values.expected_gain(further) or 0.0) if further else 0.0)
+    if more is None:  # test rows are more than a quarter of the widest interval, if not of all together
+        return Remedy(part, share, at_most=values.expected_gain(_MOST) or 0.0)
     each = values.seconds / values.evaluations if values.evaluations else 0.0
     return Remedy(part, share, more, None if more is None or not each else more * each)
 
@@ -116,11 +118,13 @@ def unknown(values: Values) -> dict[str, str]:
             else f"{values.method} has it only in the mean of {values.replicates} replicates"
         )
     if "test" in missing:
-        why["test"] = (
-            "these utilities do not say what single test rows gave"
-            if values.test_rows is None or values.method in _WEIGH_ROWS
-            else f"{values.method} does not tell how its values follow from them"
-        )
+        why["test"] = "these utilities do not say what single test rows gave"
+        if values.test_rows is not None and values.method not in _WEIGH_ROWS:
+            why["test"] = f"{values.method} does not tell how its values follow from them"
+        elif values.guarantee == "exact" and values.known_before:
+            why["test"] = (
+                f"{values.method} did not ask for all that the store knew; the method exact does, and knows it"
+            )
     return why
 
 

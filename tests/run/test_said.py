@@ -80,6 +80,26 @@ class TestTruth:
             "values of the game."
         ]
 
+    def test_coalitions_that_a_store_knew_are_not_said_to_lack_test_rows(self, tmp_path: Path) -> None:
+        game = fv.FunctionGame(4, lambda c: np.arange(20) < 5 + 3 * len(c), batch=False, key="rows")
+        exact = fv.value(game, "exact", store=tmp_path / "store.db")
+        assert exact.errors["test"] is not None
+        values = fv.value(game, "surrogate", budget=10, store=tmp_path / "store.db")
+        assert values.mean == pytest.approx(exact.mean)
+        assert values.advice() == [
+            "Not known, and not in any ±: the luck of test rows, because surrogate did not ask for all that the store "
+            "knew; the method exact does, and knows it."
+        ]
+
+    def test_an_interval_is_for_the_expected_value_and_not_for_another_run(self) -> None:
+        """The difference of two runs varies by √2 times as much as each of them."""
+        rows = np.sqrt([mask.bit_count() for mask in range(64)]) + np.random.default_rng(0).normal(
+            0, 0.02, (4, 64)
+        )
+        (line,) = guarantee_lines(fv.value(fv.TableGame(rows), budget=40))
+        assert "made to hold these in 95 of 100 cases" in line
+        assert "two runs may differ by 1.4 times the ±" in line
+
     def test_gradient_methods_look_at_one_training_whatever_the_replicates(self) -> None:
         result = fv.run("digits", **SMALL, method="dig-fl", replicates=2)
         noise = next(line for line in result.lines() if line.startswith("Training noise"))

@@ -16,6 +16,7 @@ from fedvalue.estimators import Plan
 from fedvalue.estimators.exact import shapley_values
 from fedvalue.learners._scores import scores
 from fedvalue.per_row import PerRow
+from fedvalue.precision import unknown
 from fedvalue.run._test_rows import with_test_rows
 from fedvalue.values import Estimate
 
@@ -228,6 +229,11 @@ class TestOwnPlans:
     def test_one_without_weights_has_no_such_part(self) -> None:
         values = fv.value(of_bits(drawn_bits(CHANCES, 90, 4)), "loo")
         assert values.errors["test"] is None
+
+    def test_a_method_that_does_not_weigh_rows_does_not_blame_the_function(self) -> None:
+        values = fv.value(of_bits(drawn_bits(CHANCES, 150, 1)), "cc-paired", budget=7)
+        assert (values.errors["test"], values.test_rows) == (None, 150)
+        assert unknown(values)["test"] == "cc-paired does not tell how its values follow from them"
 
     def test_one_without_an_error_of_its_own_gets_no_total(self) -> None:
         told = {(mask, 0): PerRow.of(row) for mask, row in enumerate(drawn_bits(CHANCES, 30, 1))}

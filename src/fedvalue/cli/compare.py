@@ -52,8 +52,17 @@ def compare(
         print_json(found.to_dict())
         return
     print_table(_table(found.scores))
-    for remark in () if quiet else _remarks(found):
+    if quiet:
+        return
+    for remark in _remarks(found):
         say(remark)
+    none = [game([0], row)[0] for row in range(game.seeds)]
+    mean = (
+        f"; over several seeds from the mean of its rows, {sum(none) / len(none):.4f}"
+        if len(none) > 1
+        else ""
+    )
+    say(f"Values are counted from v(∅), no clients: {none[0]:.4f}{mean}.")
 
 
 def _table(scores: Sequence[Score]) -> Table:

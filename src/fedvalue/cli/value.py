@@ -95,10 +95,11 @@ def value(
         say(
             f"Method: {values.method}, the default for {values.n} clients and this budget; see `fedvalue methods`."
         )
-    if values.utility_of_none is not None and values.utility_of_all is not None:
-        say(
-            f"All clients together: {values.utility_of_all:.4f}; v(∅), no clients: {values.utility_of_none:.4f}."
+    if values.utility_of_none is not None:
+        everyone = (
+            "" if values.utility_of_all is None else f"All clients together: {values.utility_of_all:.4f}; "
         )
+        say(f"{everyone}v(∅), no clients: {values.utility_of_none:.4f}.")
     spread = f", spread over {values.seeds} seeds" if values.seeds > 1 else ""
     what = "trainings" if spread else f"of {count(1 << values.n)} coalitions"
     say(f"Cost: {count(values.evaluations)} {what}{spread}, {values.seconds:.2f} s.")

@@ -62,6 +62,6 @@ def _of_seeds(values: Values) -> str:
         return f"{values.promise.capitalize()}: the mean of their Shapley values."
     return (
         f"Estimated: the Shapley values of the utility that is to be expected, over initial models and orders of "
-        f"minibatches, from {values.seeds} of them. Trained again with other seeds, a value comes out "
-        "within its ± 95% of the time."
+        f"minibatches, from {values.seeds} of them. The ± is made to hold these in 95 of 100 cases; another run has luck of "
+        "its own, so two runs may differ by 1.4 times the ±."
     )

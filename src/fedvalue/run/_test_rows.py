@@ -38,8 +38,10 @@ def with_test_rows(
     """The estimate with the part from test rows in its errors, and how many rows there are; as it was where that is
     not known. `told` is what rows said, `asks` what the plan asked for.
     """
-    if estimate.linear is None or not any(row.varies or row.kind == "error" for row in told.values()):
+    if not any(row.varies or row.kind == "error" for row in told.values()):
         return estimate, None
+    if estimate.linear is None:  # rows say what they say, but the method not what follows for its values
+        return estimate, max(row.rows for row in told.values()) or None
     asked = list(trainings_of(asks, replicates))
     distinct = dict.fromkeys(trial for trainings in asked for trial in trainings)
     silent = [trial for trial in distinct if trial not in told]
