@@ -36,6 +36,7 @@ from torch import nn
 import fedvalue as fv
 from fedvalue.coalitions import members
 from fedvalue.errors import FedvalueError, InputError
+from fedvalue.flower._forms import Form
 from fedvalue.flower._reports import ClientReport, in_order, remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._trainer import FlowerTrainer
@@ -59,8 +60,10 @@ from fedvalue.training import Training
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 # What the server may learn of a node besides models.
-FROM_NODES = {"size", "fingerprint", "shape", "position", "name", "held-out", "held-out-fingerprint"}
+FROM_NODES = {"size", "fingerprint", "form", "position", "name", "held-out", "held-out-fingerprint"}
 FROM_NODES |= {"protocol", "game", "round", "rows", "num-examples"}
+
+EIGHT = Form("float32 8", "int64")
 
 
 def with_batch_norm(scenario: Scenario) -> nn.Module:
@@ -242,8 +245,13 @@ class TestRoster:
             ({"size": -1}, "expected a whole number of at least 0"),
             ({"size": "many"}, "sent no number 'size'"),
             ({"fingerprint": "abc"}, "reported no fingerprint"),
-            ({"shape": [8, -8]}, "reported rows of shape"),
-            ({"shape": "8"}, "reported rows of shape"),
+            ({"form": "8"}, "reported no form"),
+            ({"form": "[" * 100_000}, "reported no form"),
+            ({"form": '{"x": {}, "y": "int64"}'}, "reported inputs without names"),
+            ({"form": '{"x": {"a\\n": "bool"}, "y": "int64"}'}, "reported inputs without names"),
+            ({"form": '{"x": "float32 -8", "y": "int64"}'}, "rows of the form 'float32 -8'"),
+            ({"form": '{"x": ["object 8"], "y": "int64"}'}, "rows of the form 'object 8'"),
+            ({"form": '{"x": "float32 99999 99999", "y": "int64"}'}, "more than anybody has"),
             ({"name": "a\nb"}, "not a line of text"),
             ({"name": "a" * 101}, "not a line of text"),
             ({"held-out": 3, "held-out-fingerprint": "?"}, "reported no held-out-fingerprint"),
@@ -263,10 +271,10 @@ class TestRoster:
             Roster.gather(grid, 3, 1.0, DIGITS)
 
     def test_order_by_position_or_by_name(self) -> None:
-        one = ClientReport(5, "0" * 64, (8,))
-        named = {7: ClientReport(5, "0" * 64, (8,), -1, "b"), 9: ClientReport(5, "1" * 64, (8,), -1, "a")}
+        one = ClientReport(5, "0" * 64, EIGHT)
+        named = {7: ClientReport(5, "0" * 64, EIGHT, -1, "b"), 9: ClientReport(5, "1" * 64, EIGHT, -1, "a")}
         assert in_order(named, 2) == [9, 7]
-        placed = {7: ClientReport(5, "0" * 64, (8,), 1, "x"), 9: ClientReport(5, "1" * 64, (8,), 0, "x")}
+        placed = {7: ClientReport(5, "0" * 64, EIGHT, 1, "x"), 9: ClientReport(5, "1" * 64, EIGHT, 0, "x")}
         assert in_order(placed, 2) == [9, 7]
         with pytest.raises(InputError, match="cannot be told apart"):
             in_order({1: one, 2: one}, 2)
@@ -282,12 +290,12 @@ class TestRoster:
 
     def test_rows_of_other_shapes_and_no_rows_at_all(self) -> None:
         reports = reports_of(digits(SIZES))
-        with pytest.raises(InputError, match="rows of one shape"):
+        with pytest.raises(InputError, match="rows of one form"):
             remote_scenario(
-                [*reports, ClientReport(3, "0" * 64, (5,))], digits(SIZES).test, "classification", 10
+                [*reports, ClientReport(3, "0" * 64, EIGHT)], digits(SIZES).test, "classification", 10
             )
         with pytest.raises(InputError, match="No client has any data"):
-            remote_scenario([ClientReport(0, "0" * 64, (1, 8, 8))], digits(SIZES).test, "classification", 10)
+            remote_scenario([replace(reports[0], size=0)], digits(SIZES).test, "classification", 10)
 
 
 class TestUse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,11 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
 from fedvalue.errors import FedvalueError, InputError, UnavailableError, UtilityError
 from fedvalue.flower._client import Party, client_app
+from fedvalue.flower._forms import Form
 from fedvalue.flower._limits import Limits
 from fedvalue.flower._messages import Exchange, Question
 from fedvalue.flower._registered import Directory
-from fedvalue.flower._reports import ClientReport, kind_of, remote_scenario
+from fedvalue.flower._reports import kind_of, remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._settings import Settings
 from fedvalue.flower._trainer import FlowerTrainer
@@ -105,10 +107,8 @@ class TestBlame:
 
     def test_the_odd_shape_out_is_named(self) -> None:
         reports = reports_of(digits(SIZES))
-        held = [
-            ClientReport(r.size, r.fingerprint, r.shape, r.position, r.name, 5, "0" * 64) for r in reports
-        ]
-        odd = ClientReport(3, "0" * 64, (1 << 40,), 0, "odd", 5, "0" * 64)
+        held = [replace(report, held_out=5, held_out_fingerprint="0" * 64) for report in reports]
+        odd = replace(held[0], form=Form("float32 99999999", "int64"))
         with pytest.raises(InputError, match="client 0 reports"):
             remote_scenario([odd, *held[1:]], None, "classification", 10)
 

@@ -17,6 +17,7 @@ from flower_fakes import DIGITS, SIZES, FakeGrid, N, parties, public_line
 
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.flower import Settings, Task, value_federation
+from fedvalue.flower._forms import Form
 from fedvalue.flower._names import check_names
 from fedvalue.flower._registered import RegisteredClient, key_of, read_roster, write_roster
 from fedvalue.flower._reports import ClientReport, remote_scenario
@@ -192,7 +193,7 @@ class TestNames:
             remote_scenario(roster.reports, digits(SIZES).test, "classification", 10)
 
     def test_what_a_terminal_obeys_is_refused_and_emoji_are_not(self) -> None:
-        record = ClientReport(3, "0" * 64, (1,), 0, "x").to_record()
+        record = ClientReport(3, "0" * 64, Form("float32 1", "int64"), 0, "x").to_record()
         for name in ("a\x1b[31m", "a\nb", "\u202eb", "x" * 101, "\u200d"):
             with pytest.raises(WireError, match="not a line of text"):
                 ClientReport.from_record({**record, "name": name})

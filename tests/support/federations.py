@@ -40,7 +40,7 @@ Step: TypeAlias = tuple[NDArray[np.int64], torch.Tensor]
 
 
 def party(data: Dataset, rows: slice) -> Dataset:
-    return Dataset(data.x[rows], data.y[rows])
+    return data.rows(rows)
 
 
 def federation(

@@ -20,6 +20,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedvalue.agreement import make_key, read_public_line
 from fedvalue.coalitions import Trial
 from fedvalue.flower._client import Party, answer
+from fedvalue.flower._forms import Form
 from fedvalue.flower._registered import RegisteredClient, key_of, write_roster
 from fedvalue.flower._reports import ClientReport, kind_of, remote_scenario
 from fedvalue.flower._roster import Roster
@@ -152,7 +153,7 @@ def federation(**options: Any) -> tuple[Scenario, FakeGrid, FlowerTrainer]:
 def remote(scenario: Scenario, grid: FakeGrid) -> tuple[Scenario, Roster]:
     """The scenario as a server sees it that has the test set and no client's data."""
     roster = Roster.gather(grid, scenario.n, 1.0, kind_of(scenario))
-    seen = remote_scenario(roster.reports, scenario.test, scenario.task, scenario.classes)
+    seen = remote_scenario(roster.reports, scenario.test, *kind_of(scenario))
     return seen, roster
 
 
@@ -175,7 +176,7 @@ def told(reply: RecordDict, **changes: Any) -> RecordDict:
 
 
 def reports_of(scenario: Scenario) -> list[ClientReport]:
-    sizes = [(len(c), c.fingerprint, c.x.shape[1:]) for c in scenario.clients]
+    sizes = [(len(c), c.fingerprint, Form.of(c)) for c in scenario.clients]
     return [ClientReport(*known, i, scenario.names[i]) for i, known in enumerate(sizes)]
 
 

@@ -45,8 +45,14 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "class-weights": ("", "what classes count: balanced, or numbers such as 0=1,1=5"),
     "precision": ("float32", "float32 or bf16"),
     "seed": (0, "everything random follows from it"),
-    "loss": ("", "cross-entropy, focal, bce, mse, mae or huber; empty: as suits the task"),
-    "metric": ("", "accuracy, loss, auc, …; empty: accuracy, or r2 for a regression"),
+    "loss": (
+        "",
+        "cross-entropy, focal, bce, mse, mae, huber, or package.module:function; empty: as suits the task",
+    ),
+    "metric": (
+        "",
+        "accuracy, loss, auc, …, or package.module:function; empty: accuracy, or r2 for a regression",
+    ),
     "empty": (
         "initial",
         "worth of no data: initial (mean of untrained models), chance, majority or a number",
@@ -79,8 +85,8 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "dry-run": (False, "only say who is there and what a valuation would take; nothing is trained"),
     "out": ("fedvalue-results", "folder of values and report, seen from where the SuperLink was started"),
     "store": ("", "file that keeps every training; empty: store.db in `out`"),
-    "task": ("classification", "classification or regression"),
-    "classes": (10, "of a classification; 0 for a regression"),
+    "task": ("classification", "classification, regression, or own with a loss and a metric of yours"),
+    "classes": (10, "of a classification; else 0"),
     "test": ("test.npz", "the server's test rows, arrays x and y; unused with evaluate = nodes"),
     "data": (
         "",
@@ -129,7 +135,8 @@ from fedvalue.scenarios import Dataset
 def load(context: Context) -> Party:
     """This party's rows. Change this to read them from wherever they are.
 
-    As written: an .npz file with x and y, and x_held_out and y_held_out where the nodes evaluate. Each
+    As written: an .npz file with x and y, and x_held_out and y_held_out where the nodes evaluate. A model of several inputs
+    gets them by name, Dataset({"ids": file["ids"], "mask": file["mask"]}, file["y"]), on all sides alike. Each
     SuperNode is started with: --node-config 'partition-id=0 name="Hospital A" data="/path/to/rows.npz"'
     Simulated nodes have a partition-id only; where their rows are is the setting `data` of the run.
     """

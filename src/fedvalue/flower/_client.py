@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fedvalue.errors import FedvalueError, InputError, MissingExtraError
 from fedvalue.flower._arrays import from_arrays, joined, to_arrays
 from fedvalue.flower._blocks import block_count, in_blocks
+from fedvalue.flower._forms import Form
 from fedvalue.flower._packing import learner_digest
 from fedvalue.flower._reports import ClientReport, PartialScenario
 from fedvalue.flower._wire import (
@@ -97,8 +98,9 @@ def add_to(
     def handle(message: Message, context: Context) -> Message:
         try:
             wanted = model or str(context.run_config["model"])
+            loss = str(context.run_config.get("loss") or "")
             key = context.node_config.get("signing-key")
-            content = answer(message, load(context), wanted, device, Path(str(key)) if key else None)
+            content = answer(message, load(context), wanted, device, Path(str(key)) if key else None, loss)
         except Exception as error:
             log(ERROR, "This node cannot answer %s", message.metadata.message_type, exc_info=error)
             raise _without_rows(error) from None
@@ -120,8 +122,12 @@ def answer(
     model: str | Callable[..., Any] | Learner,
     device: str = "cpu",
     key: Path | None = None,
+    loss: str = "",
 ) -> RecordDict:
-    """What this party replies, signed with this private key if there is one."""
+    """What this party replies, signed with this private key if there is one.
+
+    `loss` is one of the app's own, package.module:function; those by name the server says.
+    """
     config = settings_of(message.content)
     if config.get("protocol") != PROTOCOL:
         raise InputError(
@@ -134,7 +140,7 @@ def answer(
     with _no_collecting():  # not before: torch takes a second to import, and a query does without
         learner = make_learner(model)
     scenario = _scenario(party, config, kind)
-    learner = losing(learner, str(config.get("loss") or "") or None, scenario)
+    learner = losing(learner, str(config.get("loss") or loss) or None, scenario)
     training = Training(**json.loads(str(config["training"])))
     _check(scenario, learner, config)
     session = learner.session(scenario, training, device, None)
@@ -171,12 +177,11 @@ def _no_collecting() -> Iterator[None]:
 def _report(party: Party, config: Mapping[str, Any]) -> ClientReport:
     # As it will be used: what a scenario makes of the arrays has the fingerprint that counts.
     scenario = _scenario(party, config, QUERY)
-    scenario.need_single("A federation over Flower")
     own, held_out = scenario.clients[0], scenario.test if party.held_out else None
     return ClientReport(
         len(own),
         own.fingerprint,
-        tuple(own.x.shape[1:]),
+        Form.of(own),
         party.position,
         party.name,
         len(held_out) if held_out else 0,

@@ -58,7 +58,7 @@ def demo(
 
 def lay_out(home: Path, scenario: Scenario, settings: Mapping[str, Value]) -> Path:
     """Writes the app, a file of rows for every node and the server's test set; returns the app's folder."""
-    scenario.need_single("The demonstration")
+    scenario.need_one_input("The demonstration")
     home.mkdir(parents=True, exist_ok=True)
     for place, data in enumerate(scenario.clients):
         np.savez(home / f"client-{place}.npz", x=data.x, y=data.y)

@@ -24,6 +24,7 @@ from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.flower._arrays import Arrays, finite_rows, rows_of
 from fedvalue.flower._checkpoint import Checkpoint, Checkpoints, Key, checkpoint_folder
 from fedvalue.flower._evaluation import ModelsAtNodes
+from fedvalue.flower._forms import Form
 from fedvalue.flower._foreign_nodes import NodeRoster, in_fixed_order, wait_for
 from fedvalue.flower._limits import Watch
 from fedvalue.flower._messages import Grid
@@ -335,4 +336,4 @@ class ForeignTrainer(FlowerTrainer):
 
 def _report(key: str, size: int, place: int, name: str) -> ClientReport:
     """What is known of a client's data: weights follow from its size, so another size is another game."""
-    return ClientReport(size, fingerprint(key, name, size)[0], (1,), place, name, 1, "0" * 64)
+    return ClientReport(size, fingerprint(key, name, size)[0], Form("float32 1", "int64"), place, name, 1, "0" * 64)

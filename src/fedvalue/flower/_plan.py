@@ -1,7 +1,7 @@
 """The dry run of a valuation in a federation: who is there, what would be asked of them, and about how long that takes.
 
 Nodes say what data they have and train nothing. How long a message takes is measured by asking them once more; how long
-training takes is measured here, on random rows of the same shape, because nobody trains at the nodes without reason.
+training takes is measured here, on rows of the same form, because nobody trains at the nodes without reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from fedvalue.agreement import Agreement, Party, PayoutTerms
 from fedvalue.coalitions import members as members_of
 from fedvalue.errors import InputError
 from fedvalue.flower._arrays import bytes_of, to_arrays
+from fedvalue.flower._reports import PartialScenario
 from fedvalue.flower._roster import Roster
+from fedvalue.flower._session import need_arrays
 from fedvalue.games import FederatedGame
 from fedvalue.run import agreement_on, method_request, planned_trials, stored_trials
 from fedvalue.scenarios import Dataset, Scenario
@@ -158,6 +160,7 @@ def plan_of(
     members: Sequence[Mapping[str, Any]],
 ) -> FederationPlan:
     """What valuing this game in the federation would take."""
+    need_arrays(game.learner)
     scenario, training = game.scenario, game.training
     asked, asks = planned_trials(game, method_request(method, options), budget, training.seed)
     stored = 0
@@ -181,7 +184,7 @@ def plan_of(
     message_rounds = 1 + (1 + later if work.trained else 0) + (2 if at_nodes else 0)
     per_round = max(game.n, math.ceil(work.per_later_round * model / max(1, waves) / message_bytes))
     sent = model * work.client_trainings + (model * (work.trained + 1) * game.n if at_nodes else 0)
-    speed = seconds_per_pass(_random(scenario), game.learner, training, "cpu", [(1 << game.n) - 1])
+    speed = seconds_per_pass(_alike(scenario), game.learner, training, "cpu", [(1 << game.n) - 1])
     epochs = 1 if training.algorithm == "fedsgd" else training.epochs
     most = max(
         len(data) * (min(many, 1.0) + (training.rounds - 1) * many)
@@ -244,27 +247,13 @@ def _seconds_per_message(roster: Roster, patience: float) -> float:
     return time.monotonic() - began
 
 
-def _random(scenario: Scenario) -> Scenario:
-    """Rows of the same shape and number, up to a few hundred: what is in them does not matter for the time."""
-    rng = np.random.default_rng(0)
+def _alike(scenario: Scenario) -> Scenario:
+    """Rows of the same form and number, up to a few hundred: what is in them does not matter for the time."""
+    there = scenario.test.rows(slice(None))  # where it is elsewhere, the rows that stand for it
 
     def drawn(data: Dataset) -> Dataset:
-        rows = min(len(data), _ROWS)
-        shape = (rows, *scenario.test.x.shape[1:])
-        x = (
-            rng.integers(0, scenario.vocabulary, shape)
-            if scenario.vocabulary
-            else rng.standard_normal(shape).astype(np.float32)
-        )
-        y = (
-            np.arange(rows) % scenario.classes
-            if scenario.classes
-            else rng.standard_normal(rows).astype(np.float32)
-        )
-        return Dataset(x, y)
+        return there.rows(np.arange(min(len(data), _ROWS)) % len(there))
 
     clients = tuple(drawn(data) for data in scenario.clients)
-    test = drawn(scenario.test)
-    return Scenario(
-        "random", clients, scenario.names, test, scenario.task, scenario.classes, scenario.vocabulary
-    )
+    kind = scenario.task, scenario.classes, scenario.vocabulary
+    return PartialScenario("alike", clients, scenario.names, drawn(scenario.test), *kind)

@@ -1,7 +1,7 @@
 """What clients report of data that stays with them, and the scenario that a server makes of it.
 
 A server needs three facts of a client: how many rows it has, the fingerprint of its data (a game's identity,
-and equal data is recognised) and the shape of a row. With them its game has the identity that the same
+and equal data is recognised) and what a row is made of. With them its game has the identity that the same
 scenario has in one process, and utilities can be exchanged between both.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedvalue.errors import InputError
+from fedvalue.flower._forms import Form
 from fedvalue.flower._names import check_names, is_name, too_alike
 from fedvalue.flower._wire import ConfigRecord, WireError, count_in
 from fedvalue.replies import test_at_nodes
@@ -92,7 +93,7 @@ class ClientReport:
 
     size: int
     fingerprint: str
-    shape: tuple[int, ...]
+    form: Form
     position: int = -1
     name: str = ""
     held_out: int = 0
@@ -107,7 +108,7 @@ class ClientReport:
             {
                 "size": self.size,
                 "fingerprint": self.fingerprint,
-                "shape": list(self.shape),
+                "form": self.form.to_text(),
                 "position": self.position,
                 "name": self.name,
                 "held-out": self.held_out,
@@ -117,9 +118,7 @@ class ClientReport:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClientReport:
-        shape, name = record.get("shape"), record.get("name", "")
-        if not isinstance(shape, list) or not all(isinstance(side, int) and side > 0 for side in shape):
-            raise WireError(f"reported rows of shape {shape!r}")
+        name = record.get("name", "")
         if name != "" and not is_name(name):
             raise WireError("reported a name that is not a line of text")
         held_out, size = count_in(record, "held-out"), count_in(record, "size")
@@ -128,7 +127,7 @@ class ClientReport:
         return cls(
             size,
             _digest(record, "fingerprint"),
-            tuple(shape),
+            Form.from_text(record.get("form")),
             count_in(record, "position", -1),
             name,
             held_out,
@@ -179,20 +178,24 @@ def remote_scenario(
     """The scenario of clients that reported; without a test set they are measured on what each holds out. With
     `by_client` what is measured at each of them is told, too: the rows of each are a part with its name.
     """
-    shapes = Counter(report.shape for report in reports)
-    shape = tuple(test.x.shape[1:]) if test is not None else shapes.most_common(1)[0][0]
+    kind: Kind = (task, classes, vocabulary)
+    if test is None:
+        form = Form.from_text(Counter(report.form.to_text() for report in reports).most_common(1)[0][0])
+    else:
+        test = PartialScenario(name, (), (), test, *kind).test  # in the types of numbers that are trained on
+        form = Form.of(test)
     for place, report in enumerate(reports):
-        if report.shape != shape:
+        if report.form != form and (report.size or report.form.x != form.x):  # no rows have no labels
             raise InputError(
-                f"All clients must have rows of one shape. Expected {shape}, client {place} reports {report.shape}."
+                f"All clients must have rows of one form. Expected {form}; client {place} reports {report.form}."
             )
     if not any(report.size for report in reports):
         raise InputError("No client has any data. At least one must have rows to train on.")
-    rows = np.zeros((2, *shape), np.int64 if vocabulary else np.float32)
-    labels = np.arange(2) if classes else np.zeros(2, np.float32)
+    rows = form.stand_ins(classes, vocabulary)
 
     def stand_in(size: int, digest: str) -> RemoteData:
-        return RemoteData(rows[: min(size, 1)], labels[: min(size, 1)], size, digest)
+        one = rows.rows(slice(0, min(size, 1)))
+        return RemoteData(one.x, one.y, size, digest)
 
     names = tuple(report.called(place) for place, report in enumerate(reports))
     check_names(names)
@@ -203,11 +206,11 @@ def remote_scenario(
                 "Evaluation by the nodes was asked for, and none of them holds rows out for it. "
                 "Give held-out rows to the client apps, or a test set to the server."
             )
-        test = RemoteData(rows, labels, sum(size for size, _ in held), test_at_nodes(held))
+        test = RemoteData(rows.x, rows.y, sum(size for size, _ in held), test_at_nodes(held))
         test_parts = _parts_of_nodes(names, reports) if by_client else None
     clients = tuple(stand_in(report.size, report.fingerprint) for report in reports)
     parts = {key: np.asarray(chosen, np.int64) for key, chosen in (test_parts or {}).items()}
-    return PartialScenario(name, clients, names, test, task, classes, vocabulary, parts)
+    return PartialScenario(name, clients, names, test, *kind, parts)
 
 
 def _parts_of_nodes(names: Sequence[str], reports: Sequence[ClientReport]) -> dict[str, Any]:

@@ -34,9 +34,20 @@ from fedvalue.flower._limits import Limits, Watch
 from fedvalue.flower._messages import Failure
 from fedvalue.flower._nodes import AloneTraining, Nodes
 from fedvalue.outcome import Outcome
-from fedvalue.training import AveragingSession, Drawing, Seeds, Stack, Telling, Training, reseeds
+from fedvalue.training import AveragingSession, Drawing, Learner, Seeds, Stack, Telling, Training, reseeds
 
-__all__ = ["FlowerSession"]
+__all__ = ["FlowerSession", "need_arrays"]
+
+_ARRAYS_ONLY = (
+    "Only models that are sets of named arrays can be trained in a Flower federation: torch models are, trees and models that "
+    "are solved from all rows are not. Choose such a model, or train on this machine."
+)
+
+
+def need_arrays(learner: Learner) -> None:
+    """Refuses a learner whose models nodes could not be sent, before it looks for rows that are not here."""
+    if not learner.averages:
+        raise InputError(_ARRAYS_ONLY)
 
 
 @dataclass
@@ -93,10 +104,7 @@ class FlowerSession:
         self.device = inner.device
         first = inner.initial()
         if not isinstance(first, Mapping):
-            raise InputError(
-                "Only models that are sets of named arrays can be trained in a Flower federation (torch models "
-                "are). Choose such a model, or train on this machine."
-            )
+            raise InputError(_ARRAYS_ONLY)
         if not finite_rows(first).all():
             raise InputError(
                 "The initial model has numbers that are not finite; it cannot be trained in a federation."

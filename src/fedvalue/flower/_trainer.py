@@ -29,7 +29,7 @@ from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Stacks
 from fedvalue.flower._reports import RemoteData, kind_of
 from fedvalue.flower._roster import Roster
-from fedvalue.flower._session import FlowerSession
+from fedvalue.flower._session import FlowerSession, need_arrays
 from fedvalue.flower._tally import Tally
 from fedvalue.flower._witness import Witness
 from fedvalue.learners.metrics import Measuring
@@ -348,6 +348,7 @@ class FlowerTrainer:
                 f"The metric {names} needs the test rows on the server, and here the nodes hold them and measure "
                 "models with the built-in metrics. Give the server a test set, or choose a built-in metric."
             )
+        need_arrays(learner)
         inner = cast(AveragingSession, learner.session(scenario, training, self.device, self.memory))
         stacks = Stacks(scenario, learner, training, self.message_bytes)
         measure = StacksAtNodes(stacks, isinstance(inner, Telling)) if at_nodes else None

@@ -127,16 +127,20 @@ class Scenario(FromData):
 
     def need_single(self, what: str) -> None:
         """Refuses several inputs, and several labels a row, which `what` cannot take."""
+        self.need_one_input(what)
+        if self.test.y.ndim > 1:
+            raise ScenarioError(
+                f"{what} gives one answer a row. This scenario has labels of shape {self.test.y.shape[1:]} for each: use "
+                "a model of your own."
+            )
+
+    def need_one_input(self, what: str) -> None:
+        """Refuses several inputs, which `what` cannot take."""
         if isinstance(self.test.x, (Mapping, tuple)):
             names = ", ".join(name for name, _ in leaves(self.test.x))
             raise ScenarioError(
                 f"{what} needs features in one array. This scenario has several inputs ({names}): use a model of your "
                 "own that takes them."
-            )
-        if self.test.y.ndim > 1:
-            raise ScenarioError(
-                f"{what} gives one answer a row. This scenario has labels of shape {self.test.y.shape[1:]} for each: use "
-                "a model of your own."
             )
 
     @property

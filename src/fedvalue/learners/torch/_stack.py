@@ -130,7 +130,8 @@ class TorchSession:
         if loss is None:
             return found
         self.module.eval()
-        rows = np.linspace(0, len(self.scenario.test) - 1, _SAMPLES_OF_LOSS).round().astype(np.int64)
+        there = len(self.scenario.test.y)  # fewer than test rows where these are elsewhere
+        rows = np.linspace(0, there - 1, _SAMPLES_OF_LOSS).round().astype(np.int64)
         samples = taken(tensors(self.scenario.test.x), torch.from_numpy(rows))
         y = torch.from_numpy(self.scenario.scale.scaled(self.scenario.test.y[rows])).to(self.device)
         with awake(self.module):
