@@ -46,7 +46,9 @@ class Tagger(nn.Module):
         return said
 
 
-def scenario_of(x: Callable[[np.random.Generator, int], Any], y: Callable[[Any], Any], **kind: Any) -> Scenario:
+def scenario_of(
+    x: Callable[[np.random.Generator, int], Any], y: Callable[[Any], Any], **kind: Any
+) -> Scenario:
     """Small clients and a test set of 20 rows."""
     rng = np.random.default_rng(4)
 
@@ -140,7 +142,9 @@ def test_labels_of_another_shape_are_refused() -> None:
     scenario = findings()
     _, roster = remote(scenario, FakeGrid(parties(scenario)))
     odd = replace(roster.reports[1], form=Form("float32 4", "int64 3"))
-    expected = r"Expected features float32 4; labels int64 2; client 1 reports features float32 4; labels int64 3\."
+    expected = (
+        r"Expected features float32 4; labels int64 2; client 1 reports features float32 4; labels int64 3\."
+    )
     with pytest.raises(InputError, match=expected):
         remote_scenario([roster.reports[0], odd], scenario.test, "own", 0)
 

@@ -336,4 +336,6 @@ class ForeignTrainer(FlowerTrainer):
 
 def _report(key: str, size: int, place: int, name: str) -> ClientReport:
     """What is known of a client's data: weights follow from its size, so another size is another game."""
-    return ClientReport(size, fingerprint(key, name, size)[0], Form("float32 1", "int64"), place, name, 1, "0" * 64)
+    return ClientReport(
+        size, fingerprint(key, name, size)[0], Form("float32 1", "int64"), place, name, 1, "0" * 64
+    )

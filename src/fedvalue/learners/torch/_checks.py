@@ -68,8 +68,9 @@ def _takes_scenario(factory: Callable[..., Any]) -> bool:
 
 def with_shapes(module: nn.Module, scenario: Scenario) -> nn.Module:
     """The module, its lazy layers made by a first pass over samples, as in `check_module`."""
-    x = _two(scenario)
-    if _shape_statistics(module, x) or any(isinstance(part, LazyModuleMixin) for part in module.modules()):
+    if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
+        x = _two(scenario)
+        _shape_statistics(module, x)
         held = HeldBuffers(module)
         call(module.train(), x)
         held.put_back()
@@ -83,12 +84,10 @@ def _two(scenario: Scenario) -> Samples:
     return taken(x, [0, int(torch.as_tensor(differing).argmax())])
 
 
-def _shape_statistics(module: nn.Module, x: Samples) -> bool:
+def _shape_statistics(module: nn.Module, x: Samples) -> None:
     """Gives lazy layers with running statistics their shapes, without taking samples into account."""
-    lazy = any(isinstance(p, LazyModuleMixin) and tracks_statistics(p) for p in module.modules())
-    if lazy:
+    if any(isinstance(p, LazyModuleMixin) and tracks_statistics(p) for p in module.modules()):
         call(module.eval(), x)
-    return lazy
 
 
 def check_module(module: object, scenario: Scenario) -> Checked:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from fedvalue.errors import InputError
+from fedvalue.learners._places import Form
 from fedvalue.learners.losses import Loss, LossLike, as_loss
 from fedvalue.learners.metrics import Metric
 from fedvalue.learners.torch._checks import Checked, check_module, make_module, with_shapes
@@ -110,16 +111,19 @@ class TorchLearner:
         return self.checked(scenario, seed).module
 
     def checked(self, scenario: Scenario, seed: int) -> Checked:
-        """The same, with what was found out about it."""
-        if isinstance(self.model, str):
-            scenario.need_single(f"The model {self.model!r}")
+        """The same, with what was found out about it; of our own it is known."""
+        if not isinstance(self.model, str):
+            with seeded_generators(seed):
+                return check_module(make_module(self._factory, scenario), scenario)
+        scenario.need_single(f"The model {self.model!r}")
         with seeded_generators(seed):
-            return check_module(make_module(self._factory, scenario), scenario)
+            return Checked(make_module(self._factory, scenario), Form(0))
 
     def another(self, scenario: Scenario, seed: int) -> nn.Module:
         """One more such model, which needs no checks."""
         with seeded_generators(seed):
-            return with_shapes(make_module(self._factory, scenario), scenario)
+            module = make_module(self._factory, scenario)
+            return module if isinstance(self.model, str) else with_shapes(module, scenario)
 
     @property
     def _factory(self) -> ModelFactory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -141,7 +142,7 @@ class LocalSteps:
         resting = any(len(batches.key) < most for batches in clients)
         padded = [batches.padded(most) for batches in clients] if resting else clients
         steps = (torch.stack([getattr(c, name) for c in padded]) for name in ("index", "weight", "key"))
-        self.runner.run(step, *steps, record=self._is_recorded)
+        self.runner.run(step, *steps, record=on_cuda and self._is_recorded)
         return {name: tensor.detach().contiguous() for name, tensor in {**leaves, **state}.items()}
 
     def output(self, model: TorchStack, x: Samples, key: Tensor) -> tuple[Tensor, TorchStack]:
@@ -215,28 +216,29 @@ class LocalSteps:
         key: Tensor,
     ) -> Tensor:
         """The loss of one model in a step, whose gradients it leaves behind, as well as its changed `state`."""
-        total = weight.new_zeros(())
+        found = []
         for part, (some, counts) in enumerate(self._parts(index, weight)):
             real = counts > 0
-            if not real.any():
+            samples = some[real]
+            if not len(samples):
                 continue
             outputs, changed = self.output(
-                {**leaves, **state},
-                taken(self.x, some[real]),
-                key + part if part else key,
+                {**leaves, **state}, taken(self.x, samples), key + part if part else key
             )
             state.update(_detached(changed))
-            loss = (self.losses(outputs, self.y[some[real]]) * counts[real]).sum()
+            loss = (self.losses(outputs, self.y[samples]) * counts[real]).sum()
             if anchor and not part:
                 loss = loss + self._proximal(leaves, anchor)
             torch.autograd.backward(loss)
-            total = total + loss.detach()
-        return total
+            found.append(loss.detach())
+        return reduce(torch.add, found)
 
     def _parts(self, index: Tensor, weight: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
         """A step's samples and their weights, by the minibatches whose gradients add up to that of the step."""
-        width = self.training.batch if self.training.accumulate > 1 else index.shape[-1]
-        return zip(torch.split(index, width, -1), torch.split(weight, width, -1), strict=True)
+        if self.training.accumulate == 1:
+            return ((index, weight),)
+        parts = (torch.split(tensor, self.training.batch, -1) for tensor in (index, weight))
+        return zip(*parts, strict=True)
 
     def _precision(self) -> AbstractContextManager[Any]:
         if self.training.precision == "float32":
