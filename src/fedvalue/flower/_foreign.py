@@ -24,8 +24,8 @@ from fedvalue.errors import FedvalueError, InputError, UnavailableError
 from fedvalue.flower._arrays import Arrays, finite_rows, rows_of
 from fedvalue.flower._checkpoint import Checkpoint, Checkpoints, Key, checkpoint_folder
 from fedvalue.flower._evaluation import ModelsAtNodes
-from fedvalue.flower._forms import Form
 from fedvalue.flower._foreign_nodes import NodeRoster, in_fixed_order, wait_for
+from fedvalue.flower._forms import Form
 from fedvalue.flower._limits import Watch
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
