@@ -15,6 +15,7 @@ from fedvalue.errors import InputError
 
 __all__ = [
     "as_array",
+    "as_key",
     "as_path",
     "between",
     "checked_call",
@@ -133,6 +134,20 @@ def as_path(name: str, value: Any) -> Path:
         if isinstance(text, str) and text and "\0" not in text:
             return Path(text)
     raise InputError(f"{name} must be a path. Got {_shown(value)}.")
+
+
+def as_key(value: Any, error: type[InputError] = InputError) -> str | None:
+    """A name that the user gives a game, a model, a metric or a loss; None where there is none.
+
+    >>> as_key("rows of May"), as_key(None)
+    ('rows of May', None)
+    >>> as_key("")
+    Traceback (most recent call last):
+    fedvalue.errors.InputError: key must be a text that names data and code, such as 'rows of May'. Got ''.
+    """
+    if value is not None and not str(value).strip():
+        raise error(f"key must be a text that names data and code, such as 'rows of May'. Got {value!r}.")
+    return None if value is None else str(value)
 
 
 def as_array(values: Any, what: str, kind: Any = None, error: type[InputError] = InputError) -> Any:

@@ -274,6 +274,7 @@ def test_options_reach_the_method(game: Path) -> None:
 
 def test_option_types() -> None:
     assert method_options("tmc", ["tolerance=1", "patience=0"]) == {"tolerance": 1.0, "patience": 0}
+    assert method_options("tmc", ["tolerance=.05"]) == {"tolerance": 0.05}
     assert method_options("permutation", ["balanced=False"]) == {"balanced": False}
     assert method_options("k-greedy", ["k=none"]) == {"k": None}
     assert method_options("stratified-mc", ["design=paper", "allocation=[1, 2]"]) == {

@@ -231,6 +231,38 @@ class TestCommands:
         assert [party["rows"] for party in plain["parties"]] == [40] * 5
         assert plain["refused"] == []
 
+    def test_every_finding_about_a_client_is_counted_at_the_client(self, tmp_path: Path) -> None:
+        files = clean()
+        column("ward", lambda ward: ward * 2, "c1")(files)  # xx, yy, zz
+        cells("outcome", {3: "3"}, "c2")(files)
+        folder = write(tmp_path / "mine", files)
+        report = check_folder(folder, label="outcome", task="classification")
+        assert {party.name: party.findings for party in report.parties if party.findings} == {
+            "c1": ("c1: its ward has nothing in common with that of the others",),
+            "c2": ("c2: only this client has the class '3' (1 row)",),
+        }
+        assert not report.findings
+
+    def test_a_stand_in_for_nothing_in_all_files_is_the_only_thing_suspicious(self, tmp_path: Path) -> None:
+        files = clean()
+        column("age", lambda n: "-999" if int(n) % 4 == 0 else n)(files)
+        report = check_folder(write(tmp_path / "mine", files), label="outcome")
+        assert [finding.split(" in ")[0] for finding in report.suspicious] == [
+            f"{name}: age is -999" for name in (*CLIENTS, "test")
+        ]
+
+    def test_negative_numbers_are_as_unclear_as_others(self, tmp_path: Path) -> None:
+        def folder(name: str, cells: list[str]) -> Path:
+            rows = [["x", "y"], *([cell, str(k % 2)] for k, cell in enumerate(cells))]
+            clear = [["x", "y"], *([f"-{k}.5", str(k % 2)] for k in range(1, 9))]
+            return write(tmp_path / name, {"a": clear, "b": rows, "test": clear})
+
+        unclear = check_folder(folder("commas", ["-4,176", "-10,571", "-23,605"]), label="y").refused
+        assert len(unclear) == 1
+        assert "column 'x' can be read in two ways, such as '-4,176'" in unclear[0]
+        decimals = folder("points", ["-4.176", "-1.571", "-2.605"])
+        assert not check_folder(decimals, label="y").refused
+
     def test_check_refuses_everything_at_once(self, tmp_path: Path) -> None:
         files = clean()
         cells("age", {3: "old"})(files)

@@ -5,6 +5,7 @@ Every pattern of change either makes another game or is said as a doubt; a store
 
 from __future__ import annotations
 
+import builtins
 import decimal
 import importlib
 import json
@@ -947,3 +948,14 @@ class TestTheProgram:
                 in fv.FunctionGame(3, accuracy, batch=False).doubts[0]
             )
         assert game.doubts == ()
+
+
+def test_what_a_program_adds_to_the_names_of_python_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def accuracy(coalition: tuple[int, ...]) -> float:
+        return half * len(coalition)  # type: ignore[name-defined, no-any-return] # noqa: F821
+
+    found = []
+    for value in (0.5, 0.25):
+        monkeypatch.setattr(builtins, "half", value, raising=False)
+        found.append(fingerprint(accuracy)[0])
+    assert found[0] != found[1]

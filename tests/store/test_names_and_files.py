@@ -135,6 +135,21 @@ class TestFiles:
         doubts = fv.FunctionGame(3, reads, files=["rows.txt"]).doubts
         assert doubts == ("what reads reads from outside (os.environ)",)
 
+    @pytest.mark.parametrize("files", [[], ()])
+    def test_no_files_cover_nothing(self, files: Any) -> None:
+        doubts = ("what reads reads from outside (….read_text)",)
+        assert fv.FunctionGame(3, self.reads, files=files).doubts == doubts
+
+    @pytest.mark.parametrize("key", ["", " "])
+    def test_a_key_says_something(self, key: str) -> None:
+        for make in (
+            lambda: fv.FunctionGame(3, self.reads, key=key),
+            lambda: fv.Metric("m", self.reads, key=key),
+            lambda: fv.Loss("l", self.reads, key=key),
+        ):
+            with pytest.raises(fv.InputError, match="key must be a text that names data and code"):
+                make()
+
     @pytest.mark.parametrize("files", ["rows.txt", 3, [3], ["missing.txt"], ["a\0b"]])
     def test_files_must_be_paths_that_can_be_read(self, files: Any) -> None:
         with pytest.raises(fv.InputError, match="files"):

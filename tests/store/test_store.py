@@ -392,6 +392,10 @@ def short_file(path: Path) -> None:
     path.write_bytes(b"SQLite format 3\0")
 
 
+def single_byte(path: Path) -> None:
+    path.write_bytes(b"4")  # to SQLite an empty database
+
+
 def cut_off_store(path: Path) -> None:
     with UtilityStore(path) as store:
         store.register("g", 20)
@@ -410,6 +414,7 @@ def store_of_the_future(path: Path) -> None:
         (foreign_database, "another program"),
         (text_file, "not a fedvalue store"),
         (short_file, "not a fedvalue store"),
+        (single_byte, "not a fedvalue store"),
         (cut_off_store, "cut off"),
         (store_of_the_future, "store format 99"),
     ],

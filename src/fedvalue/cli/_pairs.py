@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, get_type_hints
 
@@ -10,6 +11,8 @@ from fedvalue._checks import fits, in_words
 from fedvalue.errors import InputError, MethodError
 
 __all__ = ["app_settings", "method_options", "model_options", "scenario_options"]
+
+_BARE_FRACTION = re.compile(r"[+-]?\.[0-9]+([eE][+-]?[0-9]+)?")
 
 
 def scenario_options(texts: Sequence[str], taken: Collection[str]) -> dict[str, Any]:
@@ -74,6 +77,8 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 
 def _literal(text: str) -> Any:
     """Numbers, lists, true, false and none as such; anything else is a text."""
+    if _BARE_FRACTION.fullmatch(text):  # .05 is a number, though JSON has it otherwise
+        return float(text)
     try:
         return json.loads(text)
     except ValueError:

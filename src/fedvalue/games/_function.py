@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedvalue._checks import checked_init, expect, whole
+from fedvalue._checks import as_key, checked_init, expect, whole
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
 from fedvalue.games._base import MOST_REPLICATES, client_names
@@ -93,7 +93,7 @@ class FunctionGame:
         self.timeout = None if timeout is None else _seconds(timeout)
         self.start = None if start is None else _start_method(start)
         self.names, self.named = client_names(self.n, names), names is not None
-        self.key = None if key is None else str(key)
+        self.key = as_key(key, GameError)
         self.files = None if files is None else _paths(files)
         self.id, self.doubts = self._identity()
         self._test_rows: int | None = None  # that the function told about first

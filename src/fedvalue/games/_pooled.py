@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._checks import checked_init
+from fedvalue._checks import as_key, checked_init
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, InputError, UtilityError
 from fedvalue.games._function import FunctionGame
@@ -76,7 +76,7 @@ class PooledGame:
         self.recipe = Recipe(estimator, least_rows)
         self.clients, known, self.test = clients_and_test(clients, test, label, names)
         self.scoring = Scoring(scoring, self.recipe.is_classifier)
-        self.key = key
+        self.key = as_key(key, GameError)
         self.id, self.doubts = self._identity()
         self.metric = self.stored_as = self.scoring.name
         self.empty_as = empty_metric(self.stored_as, _RULE)

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
-from fedvalue._checks import checked_init, did_you_mean
+from fedvalue._checks import as_key, checked_init, did_you_mean
 from fedvalue._imports import own_object
 from fedvalue.errors import InputError
 from fedvalue.scenarios import CLASSIFICATION, OWN, REGRESSION, Scenario
@@ -59,6 +59,7 @@ class Loss:
             raise InputError(f"{self.name!r} is a built-in loss. Give yours another name.")
         if not callable(self.function):
             raise InputError(f"The loss {self.name!r} must be {_EXPECTED}. Got {self.function!r}.")
+        as_key(self.key)
 
     @property
     def identity(self) -> str:

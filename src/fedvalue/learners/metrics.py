@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._checks import checked_init, did_you_mean
+from fedvalue._checks import as_key, checked_init, did_you_mean
 from fedvalue._extras import need
 from fedvalue._imports import own_object
 from fedvalue.errors import InputError, UtilityError
@@ -105,6 +105,7 @@ class Metric:
             raise InputError(f"The metric {self.name!r} must be {_EXPECTED}. Got {self.function!r}.")
         if not isinstance(self.takes, str) or self.takes not in _TAKES:
             raise InputError(f"A metric takes {' or '.join(_TAKES)}. Got {self.takes!r} for {self.name!r}.")
+        as_key(self.key)
 
     def __call__(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
         """The metric of one model, checked to be a finite number."""

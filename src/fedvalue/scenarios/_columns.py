@@ -40,12 +40,16 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Column:
-    """One column, file by file: numbers (NaN where missing), or the places of categories in `levels` (−1: none)."""
+    """One column, file by file: numbers (NaN where missing), or the places of categories in `levels` (−1: none).
+
+    `of_files` are findings about single files, by their places; `findings` those about no file in particular.
+    """
 
     report: ColumnReport
     values: list[NDArray[np.float64]]
     levels: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+    of_files: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -249,18 +253,19 @@ def _categories(case: _Case) -> Column:
         ColumnReport(case.name, "category", len(levels), tuple(done)),
         values,
         tuple(levels),
-        (*findings, *_own_categories(case, values), *shaped),
+        (*findings, *shaped),
+        tuple(_own_categories(case, values)),
     )
 
 
-def _own_categories(case: _Case, values: list[NDArray[np.float64]]) -> list[str]:
+def _own_categories(case: _Case, values: list[NDArray[np.float64]]) -> list[tuple[int, str]]:
     """A client none of whose categories anybody else has: perhaps it spells them differently."""
     found = []
     seen = [set(np.unique(part[part >= 0]).tolist()) for part in values]
-    for i, (mine, table) in enumerate(zip(seen[: case.clients], case.tables, strict=False)):
+    for i, mine in enumerate(seen[: case.clients]):
         others = set().union(*(theirs for k, theirs in enumerate(seen) if k != i))
         if len(mine) > 1 and others and not mine & others:
-            found.append(f"{table.name}: its {case.name} has nothing in common with that of the others")
+            found.append((i, f"its {case.name} has nothing in common with that of the others"))
     return found
 
 

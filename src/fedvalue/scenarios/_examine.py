@@ -213,6 +213,10 @@ def _completed(
     for name, values in numeric:
         for mine, more in zip(odd, far_findings(name, values, tables, clients), strict=True):
             mine += more
+    parts = (*columns, *([labels] if labels is not None else ()))
+    for part in parts:
+        for place, what in part.of_files:
+            odd[place].append(what)
     said = [""] * len(tables) if labels is None else [_summed_up(part, labels.names) for part in labels.y]
     parties = [
         replace(
@@ -231,5 +235,5 @@ def _completed(
         parties=tuple(parties),
         columns=described,
         done=(*(labels.done if labels else ()), *report.done),
-        findings=(*(f for column in columns for f in column.findings), *(labels.findings if labels else ())),
+        findings=tuple(finding for part in parts for finding in part.findings),
     )

@@ -26,25 +26,27 @@ def far_findings(
 ) -> list[list[str]]:
     """Per file, what is odd about its numbers in this column, compared with all clients'."""
     known = [part[~np.isnan(part)] for part in values]
-    test = np.concatenate(known[clients:]) if known[clients:] else None
-    common = common_scale(known[:clients], test)
+    # Many clients may write -999 for nothing: neither it nor the others are measured by a scale that it widens.
+    plain = [part[~np.isin(part, _SENTINELS)] for part in known]
+    whole = known if not any(map(len, plain[:clients])) else plain
+    apart = [_stand_ins(part, _scale_of(whole, clients)) for part in known]
+    rests = [part[~np.isin(part, stand_ins)] for part, stand_ins in zip(known, apart, strict=True)]
+    common = _scale_of(rests, clients)
     found: list[list[str]] = [[] for _ in values]
-    for i, part in enumerate(known):
+    for i, (part, stand_ins, rest) in enumerate(zip(known, apart, rests, strict=True)):
         if not len(part):
             if len(values[i]):
                 found[i].append(f"{name} is missing in all rows")
             continue
-        stand_ins = _stand_ins(part, common)
         for number in stand_ins:
             found[i].append(
                 f"{name} is {number:g} in {plural(int((part == number).sum()), 'row')}, far from the rest; if this "
                 f"stands for nothing: missing={number:g}"
             )
-        rest = part[~np.isin(part, stand_ins)]
-        others = [k for k, other in enumerate(known[:clients]) if k != i and len(other)]
+        others = [k for k, other in enumerate(rests[:clients]) if k != i and len(other)]
         own = own_scale(rest)
         if others and _is_far(own, common, len(rest)):
-            there = common_scale([known[k] for k in others], test)
+            there = _scale_of([*(rests[k] for k in others), *rests[clients:]], len(others))
             found[i].append(
                 f"{name} lies far from that of the others, as if in other units: about {own.centre:.4g} ± "
                 f"{own.spread:.2g}, theirs {there.centre:.4g} ± {there.spread:.2g}"
@@ -55,6 +57,11 @@ def far_findings(
         if 2 * absent > len(values[i]):
             found[i].append(f"{name} is missing in {percent(absent / len(values[i]))} of the rows")
     return found
+
+
+def _scale_of(parts: Sequence[NDArray[np.float64]], clients: int) -> Scale:
+    """The common scale of the clients' numbers, which come first; the test set's are behind them."""
+    return common_scale(parts[:clients], np.concatenate(parts[clients:]) if parts[clients:] else None)
 
 
 def _is_far(own: Scale, common: Scale, rows: int) -> bool:

@@ -86,6 +86,8 @@ def from_arrays(
     whose = {**pairs, **({} if tested_by_client else {_TEST: test})}
     rows = {who: _pair(given, who, one_column=task != OWN) for who, given in whose.items()}
     labels = _labels(rows, len(pairs), task, classes)
+    warnings = [f"{tuple(rows)[place]}: {what}." for place, what in labels.of_files]
+    warnings += [f"{what}." for what in labels.findings]
     data = [Dataset(x, y) for (x, _), y in zip(rows.values(), labels.y, strict=True)]
     scenario = Scenario(
         name,
@@ -98,7 +100,7 @@ def from_arrays(
         test_parts or {},
         details={
             **({"class_names": list(labels.names)} if labels.names else {}),
-            **({"warnings": [f"{said}." for said in labels.findings]} if labels.findings else {}),
+            **({"warnings": warnings} if warnings else {}),
         },
     )
     return by_client(scenario) if tested_by_client else scenario

@@ -30,12 +30,14 @@ _REPEATED = 5  # rows per value from which on many whole numbers may still be cl
 
 @dataclass(frozen=True)
 class Labels:
-    """File by file: class numbers with the names of the classes, or targets and no names."""
+    """File by file: class numbers with the names of the classes, or targets and no names. `of_files` are findings about
+    single files, by their places; `findings` those about no file in particular."""
 
     y: list[NDArray[Any]]
     names: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+    of_files: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,7 @@ def _classes(case: _Case, words: list[list[str]], done: tuple[str, ...]) -> Labe
             )
     findings = _seen_once(case, words, rows_of)
     y = [np.asarray([place[word] for word in mine], np.int64) for mine in words]
-    return Labels(y, tuple(names), done, tuple(findings))
+    return Labels(y, tuple(names), done, of_files=tuple(findings))
 
 
 def _fixed_classes(case: _Case, words: list[list[str]], done: tuple[str, ...]) -> Labels:
@@ -286,7 +288,7 @@ def _fixed_classes(case: _Case, words: list[list[str]], done: tuple[str, ...]) -
     return Labels(numbers, case.fixed, done)
 
 
-def _seen_once(case: _Case, words: list[list[str]], rows_of: Counter[str]) -> list[str]:
+def _seen_once(case: _Case, words: list[list[str]], rows_of: Counter[str]) -> list[tuple[int, str]]:
     """Classes that one client alone has, and the test set has not: refused where a client has no others."""
     seen = [set(mine) for mine in words]
     tested = set().union(*seen[case.clients :])
@@ -300,8 +302,7 @@ def _seen_once(case: _Case, words: list[list[str]], rows_of: Counter[str]) -> li
                 f"set, which have {', '.join(sorted(others)[:6])}. Spell them alike, or leave this client out."
             )
         findings += [
-            f"{case.who([i])}: only this client has the class {word!r} ({plural(rows_of[word], 'row')})"
-            for word in alone
+            (i, f"only this client has the class {word!r} ({plural(rows_of[word], 'row')})") for word in alone
         ]
     return findings
 

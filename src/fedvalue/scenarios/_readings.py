@@ -94,8 +94,9 @@ class Readings:
         return found
 
     def marks_of(self, which: NDArray[np.bool_]) -> set[str]:
-        """What else was written in some of the cells, those that cannot be read left out."""
-        return {self.marks[i] for i in np.flatnonzero(which & self.valid).tolist()} if self.marks else {""}
+        """What else was written in some of the cells, those that cannot be read left out; of no cells, nothing."""
+        read = np.flatnonzero(which & self.valid).tolist()
+        return {self.marks[i] if self.marks else "" for i in read}
 
     def says(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The places of cells that work in the first way only, and in the other only."""

@@ -81,7 +81,7 @@ def resolved(
         return found.other if len(other) else found.one
     # 1.250 and 2.375: three decimals in every cell. With whole numbers among them it might as well be 1250 and 800,
     # and a file with other decimals does not tell: only that they separate thousands makes sense of both.
-    small = found.one[unclear] < found.other[unclear]
+    small = np.abs(found.one[unclear]) < np.abs(found.other[unclear])
     alone = len(unclear) == int(found.valid.sum())
     if ways is NUMBERS and small.all() and (alone or habit == 1):
         return found.one if habit != 1 else found.other

@@ -46,6 +46,7 @@ def _is_ours(path: Path) -> bool:
     An immutable connection takes no locks and looks for no log: it reads the beginning of the file and leaves nothing
     beside it, whoever the file belongs to.
     """
+    size = path.stat().st_size  # before the look: another process may be making a store of it
     with closing(_look(path, "immutable=1")) as database:
         database.execute("PRAGMA writable_schema = ON")  # says what a file is even where its end is missing
         try:
@@ -57,6 +58,8 @@ def _is_ours(path: Path) -> bool:
             raise StoreError(f"{path} is not a fedvalue store, and was not changed.") from error
     if pages and mark != APPLICATION_ID:
         raise StoreError(f"{path} is an SQLite database of another program, and was not changed.")
+    if not pages and size:  # SQLite takes a single byte for an empty database
+        raise StoreError(f"{path} is not a fedvalue store, and was not changed.")
     return bool(pages)
 
 

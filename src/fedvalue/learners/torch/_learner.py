@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from fedvalue._checks import as_key
 from fedvalue.errors import InputError
 from fedvalue.learners._places import Form
 from fedvalue.learners.losses import Loss, LossLike, as_loss
@@ -59,7 +60,7 @@ class TorchLearner:
         self.model = model
         self.together = together
         self.loss = None if loss is None else as_loss(loss)
-        self.key = None if key is None else str(key)
+        self.key = as_key(key)
         self.files = None if files is None else tuple(files)
 
     def identity(self) -> Mapping[str, Any]:

@@ -29,8 +29,8 @@ def fingerprint(
     """A hexadecimal digest of the parts, and what could not be looked into, as text for people.
 
     For plain data the order of a mapping does not count; in what a function refers to, it does. `files` are those
-    that code reads: with their content in the digest, reading files is no doubt. With `reads=False` reading anything
-    is none. `seeded` are the libraries whose common random numbers the caller seeds: drawing from others is a doubt
+    that code reads: with their content in the digest, reading files is no doubt; an empty list covers none. With
+    `reads=False` reading anything is none. `seeded` are the libraries whose common random numbers the caller seeds: drawing from others is a doubt
     (None: drawing never is). With `made`, what constructs objects is left aside: only what they do later counts.
     `apart`: code runs in processes of its own, which settings of this program (of decimal or numpy, say) do not reach.
 
@@ -41,9 +41,10 @@ def fingerprint(
     content = _Content(made, seeded, apart)
     for part in parts:
         content.add(part)
-    if files is not None:
-        content.add(("files", file_contents(files)))
-    read = [what for what, is_file in content.reads.items() if reads and not (is_file and files is not None)]
+    contents = None if files is None else file_contents(files)
+    if contents is not None:
+        content.add(("files", contents))
+    read = [what for what, is_file in content.reads.items() if reads and not (is_file and contents)]
     doubts = dict.fromkeys([*content.doubts, *read, *content.draws])
     return content.sha.hexdigest(), tuple(doubts)
 
