@@ -293,7 +293,9 @@ class TestFiles:
         file = run / name
         file.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(run / kind, file)
-        assert f"sound: {name}: " in lines(checked(case), "sound")
+        found = checked(case)
+        assert found.sound, str(found)
+        assert f"sound: {name}: " in lines(found, "sound")
         file.write_bytes(file.read_bytes().replace(b"client-0", b"client-9"))
         assert f"WRONG: {name}: " in lines(checked(case), "WRONG")
 

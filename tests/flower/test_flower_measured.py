@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
-from alterations import reseal_store
-from books import Lines, lines_of, signature_under, write_lines
+from books import exchanged, lines_of, metrics_in, renamed, signature_under, store_metrics, write_lines
 from federations import digits
 from flower_fakes import SIZES, Signing, held_out_parts, parties
 from flwr.app import Message, RecordDict
@@ -55,44 +52,6 @@ def found(out: Path) -> dict[str, list[str]]:
             said.setdefault(check.state, []).append(check.text)
     assert said, fv.verify(out).lines()
     return said
-
-
-def metrics_in(out: Path) -> dict[str, str]:
-    with closing(sqlite3.connect(out / "store.db")) as store:
-        return dict(store.execute("SELECT mask, metrics FROM outcomes").fetchall())
-
-
-def store_metrics(out: Path, changed: dict[str, str]) -> None:
-    """Other metrics in the store, all checksums and the chain made anew, and its head in the values."""
-    statements: list[tuple[str, tuple[Any, ...]]] = []
-    for mask, text in changed.items():
-        statements.append(("UPDATE outcomes SET metrics=? WHERE mask=?", (text, mask)))
-        statements.append(("DELETE FROM per_row WHERE mask=?", (mask,)))  # it would not go with them
-    reseal_store(out / "store.db", *statements)
-    values = json.loads((out / "values.json").read_text())
-    with fv.UtilityStore(out / "store.db") as store:
-        entries = store.entries(values["game_id"])
-    for rows, link in (("rows", "link"), ("rows_before", "link_before")):
-        if values["chain"][rows]:
-            values["chain"][link] = entries[values["chain"][rows] - 1].link
-    fv.Values.from_dict({k: v for k, v in values.items() if k != "checksum"}).save(out / "values.json")
-
-
-def exchanged(out: Path, one: str, other: str) -> None:
-    known = metrics_in(out)
-    store_metrics(out, {one: known[other], other: known[one]})
-
-
-def renamed(lines: Lines, names: dict[str, str], rounds: range) -> Lines:
-    """The lines that say whose models they are, with the models of others under these names."""
-    for line in lines:
-        if (told := line.get("models")) and told["round"] in rounds:
-            models = {entry[0]: entry for entry in told["of"]}
-            told["of"] = [
-                [mask, *models[names[mask]][1:]] if names.get(mask) in models else models[mask]
-                for mask in models
-            ]
-    return lines
 
 
 PAIRS = [("1", "2"), ("3", "5"), ("1", "3"), ("6", "7"), ("1", "6")]

@@ -15,6 +15,7 @@ pytest.importorskip("flwr", reason="needs the extra flower")
 
 from federations import digits
 from flower_fakes import FakeGrid, Signing, parties, trained_messages
+from kills import killed_before
 from typer.testing import CliRunner
 
 import fedvalue as fv
@@ -98,6 +99,52 @@ def test_each_period_can_be_verified_by_itself_and_an_altered_one_is_found(feder
     assert federation.periods.verify() == []
     (kept / "store.db").write_bytes((federation.out / "store.db").read_bytes())
     assert federation.periods.verify() == ["2026-Q1: store.db was altered after the period was closed"]
+
+
+def test_one_book_of_replies_for_all_quarters(tmp_path: Path) -> None:
+    """What was signed in one quarter also counts for the same coalitions in the next; an earlier one stays sound."""
+    periods, out = Periods(tmp_path / "consortium"), tmp_path / "out"
+    signing = Signing(tmp_path, [replace(parties(SCENARIO)[i], position=i) for i in range(3)])
+    for name, absent in (("2026-Q1", [102]), ("2026-Q2", [])):
+        grid = signing.grid()
+        for node in absent:
+            del grid.parties[node]
+        value_federation(grid, signing.settings(out), TASK)
+        periods.close(name, out, **PAID)
+    assert [(period.trained, period.known) for period in periods.closed] == [(4, 0), (4, 4)]
+    folders = [tmp_path / "consortium" / period.name for period in periods.closed]
+    for folder, signed in zip(folders, (3, 7), strict=True):
+        verdict = fv.verify(folder)
+        assert verdict.sound
+        assert f"every local training in {signed} trainings" in str(verdict)
+    later = folders[1] / "store.db.replies"
+    shutil.copyfile(folders[0] / "store.db.replies", later)  # it has nothing of the client that came
+    assert not fv.verify(folders[1]).sound
+    shutil.copyfile(
+        out / "store.db.replies", folders[0] / "store.db.replies"
+    )  # that of the quarter, and more
+    assert fv.verify(folders[0]).sound
+    assert "2026-Q1: store.db.replies was altered after the period was closed" in periods.verify()
+
+
+@pytest.mark.slow
+def test_killed_before_every_change_of_a_file_while_it_closes(federation: Federation, tmp_path: Path) -> None:
+    federation.value(0, 1)
+    stages, killed = 0, True
+    while killed:
+        periods = Periods(tmp_path / f"consortium-{stages}")
+        periods.folder.mkdir()
+        killed = killed_before(
+            stages, periods.folder, lambda periods=periods: periods.close("2026-Q1", federation.out, **PAID)
+        )
+        if not periods.closed:
+            periods.close("2026-Q1", federation.out, **PAID)
+        periods.write_history()
+        assert periods.verify() == []
+        assert fv.verify(periods.folder / "2026-Q1").sound
+        stages += 1
+        assert stages < 60
+    assert stages > 8
 
 
 def test_values_that_do_not_follow_from_the_trainings_pay_nobody(federation: Federation) -> None:

@@ -102,7 +102,9 @@ class Periods:
             copies or agreed,
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        how = self.closed, names, new_terms, vouched
+        if closed := self.closed:
+            self.write_history()  # whoever was killed may have closed the last one without its pages
+        how = closed, names, new_terms, vouched
         if isinstance(job, Job):
             begun, decided = begin(self.folder, name, job, *how)
             before = carried(begun, terms)

@@ -112,17 +112,22 @@ def keep_earlier(
         stem = written.strftime("%Y-%m-%dT%H%M%SZ")
         stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
         folder = next(of for name in stems if not (of := out / EARLIER / name).exists())
-        folder.mkdir(parents=True)
+        # All of it is there before anything is taken away, so that nothing is torn apart by a kill.
+        draft = folder.with_name(f".{folder.name}.part")
+        shutil.rmtree(draft, ignore_errors=True)
         for file in there:
-            to = folder / file.relative_to(out)
-            to.parent.mkdir(exist_ok=True)
-            if file.name in _GOING_ON:
-                shutil.copy2(file, to)
-            else:
-                file.rename(to)
-        for emptied in {file.parent for file in there} - {out}:
+            to = draft / file.relative_to(out)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, to)
+        draft.rename(folder)
+        # The values go last: as long as they are there, whoever comes next keeps what is left.
+        for file in reversed(there):
+            if file.name not in _GOING_ON:
+                file.unlink()
+        folders = {of for file in there for of in file.relative_to(out).parents} - {Path()}
+        for emptied in sorted(folders, reverse=True):
             with suppress(OSError):  # something that nobody signed may be left there
-                emptied.rmdir()
+                (out / emptied).rmdir()
     except OSError as error:
         raise InputError(f"Cannot write to {out}: {error.strerror}.") from error
     return folder
@@ -152,9 +157,13 @@ def refuse_other_run(out: Path, record: Mapping[str, Any]) -> None:
 
 def refuse_signed(file: Path) -> None:
     """Raises where a file that somebody has signed, or one in such a folder, would be written again."""
-    if any(name == file.name or name.startswith(f"{file.name}/") for name in signed_files(file.parent)):
+    path = file.parent.resolve() / file.name
+    for folder in path.parents:
+        called = path.relative_to(folder).as_posix()
+        if not any(name == called or name.startswith(f"{called}/") for name in signed_files(folder)):
+            continue
         raise InputError(
-            f"{file} is signed ({EVIDENCE_FILE} beside it), and no signature would fit another one. Write to another file."
+            f"{file} is signed ({folder / EVIDENCE_FILE}), and no signature would fit another one. Write to another file."
         )
 
 
@@ -168,13 +177,13 @@ def signed_files(folder: Path) -> list[str]:
 
 
 def is_within(name: object) -> bool:
-    """Whether a name is that of a file in a folder of a run, or in a folder of that one.
+    """Whether a name is that of a file in a folder of a run, or in folders of that one.
 
     >>> is_within("values.json"), is_within("statements/1-a.html"), is_within("../values.json")
     (True, True, False)
     """
     parts = name.split("/") if isinstance(name, str) else []
-    return 1 <= len(parts) <= 2 and all(part not in ("", ".", "..") and "\\" not in part for part in parts)
+    return bool(parts) and all(part not in ("", ".", "..") and "\\" not in part for part in parts)
 
 
 def _is_signed(out: Path) -> bool:
