@@ -65,6 +65,7 @@ FOR_ESTIMATORS = {
 FLOW = [
     "_version errors per_row outcome _text _html _files _checks _extras _imports coalitions",
     "yardsticks weights",
+    "indices",
     "precision values scoring",
     "store",
     "scenarios payout agreement replies",
@@ -133,7 +134,7 @@ class TestImports:
         assert offending(trespasses) == set()
 
     def test_importing_fedvalue_stays_light(self) -> None:
-        heavy = ["scipy.stats", "rich", "typer", "jinja2", "importlib.metadata", "matplotlib", *EXTRAS]
+        heavy = ["numpy", "fedvalue.run", "scipy.stats", "rich", "typer", "jinja2", "importlib.metadata", "matplotlib", *EXTRAS]
         code = f"import sys, json, fedvalue; print(json.dumps([m for m in {heavy} if m in sys.modules]))"
         printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
         assert json.loads(printed.stdout) == []
@@ -178,6 +179,23 @@ class TestPublicNames:
             assert module.__doc__, name
             assert len(set(module.__all__)) == len(module.__all__), name
             assert [public for public in module.__all__ if not hasattr(module, public)] == [], name
+
+    def test_a_name_is_found_where_type_checkers_look_for_it(self) -> None:
+        tree = ast.parse(MODULES["fedvalue"].read_text(encoding="utf-8"))
+        (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+        seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        assert seen == {**fedvalue._HOME_OF, "scoring": "fedvalue"}
+        assert set(fedvalue.__all__) == {*seen, "__version__"}
+
+    def test_a_room_does_not_take_the_place_of_the_function_of_its_name(self) -> None:
+        code = "import fedvalue.audit, fedvalue.run as r, fedvalue as fv; print(callable(fv.audit), callable(fv.run), callable(r))"
+        printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        assert printed.stdout.split() == ["True"] * 3
+
+    def test_a_name_that_is_mistyped(self) -> None:
+        with pytest.raises(AttributeError, match=r"fedvalue has no 'Scenari'. Did you mean 'Scenario'"):
+            fedvalue.Scenari  # noqa: B018
+        assert not hasattr(fedvalue, "__wrapped__")
 
     def test_every_public_name_has_a_docstring(self) -> None:
         aliases = {"__version__", "Plan"}  # which have none of their own

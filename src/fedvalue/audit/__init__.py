@@ -34,7 +34,7 @@ from fedvalue.audit._write import (
 )
 from fedvalue.errors import InputError
 from fedvalue.store import History, UtilityStore, read_history
-from fedvalue.values import Values
+from fedvalue.values import Values, expect_shapley
 
 __all__ = [
     "Audit",
@@ -141,6 +141,7 @@ def audit(
     again where nothing is said.
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
+    expect_shapley(values, "An audit")
     between("The level", level, 0, 1)
     if not np.isfinite(values.mean).all():
         raise InputError("Every value must be a finite number. Value the clients again.")

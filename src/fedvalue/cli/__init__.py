@@ -22,6 +22,7 @@ from fedvalue.cli import (
     compare,
     data,
     flower,
+    indices,
     methods,
     payout,
     period,
@@ -78,6 +79,7 @@ app.command("compare")(compare.compare)
 app.command("payout")(payout.payout)
 app.command("audit")(audit.audit)
 app.command("benefits")(benefits.benefits)
+app.command("indices")(indices.indices)
 app.command("report")(report.report)
 app.command("verify")(verify.verify)
 app.command("sign")(sign.sign)

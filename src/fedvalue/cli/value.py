@@ -56,6 +56,12 @@ def value(
             help="Clients that join as one: values are then Owen values; repeatable.",
         ),
     ] = None,
+    index: Annotated[
+        str,
+        typer.Option(
+            help="The solution concept: shapley, banzhaf, beta(A,B), leave-one-out, weighted(NAME=W,…), least-core or nucleolus."
+        ),
+    ] = "shapley",
     array: ArrayOption = None,
     negate: NegateOption = False,
     store: Annotated[
@@ -83,7 +89,15 @@ def value(
                 )
             options["seeds"] = seeds
         values = fv.value(
-            game, chosen, budget, seed, store, progress=not quiet, groups=read_groups(group or ()), **options
+            game,
+            chosen,
+            budget,
+            seed,
+            store,
+            progress=not quiet,
+            groups=read_groups(group or ()),
+            index=index,
+            **options,
         )
     write_result(sealed(values.to_dict()), json)
     if json == "-" or (json and quiet):

@@ -67,7 +67,8 @@ def _k_layers(n: int, options: Mapping[str, Any]) -> int:
 _METHODS = (
     Method(
         "exact", exact_mc, "Shapley value from all 2^n coalitions by marginal contributions (MC-SV)",
-        "exact", f"{PAPER}, Eq. 4; Shapley 1953", _all, fixed=True, uses_seeds=True, uses_groups=True,
+        "exact", f"{PAPER}, Eq. 4; Shapley 1953", _all, fixed=True, uses_seeds=True, uses_weights=True,
+        solves=True,
     ),
     Method(
         "exact-cc", exact_cc, "Shapley value from all 2^n coalitions by complementary contributions (CC-SV)",
@@ -80,13 +81,13 @@ _METHODS = (
     Method(
         "surrogate", surrogate, "Gaussian process over coalitions, its Shapley values in closed form; the default",
         "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True, uses_seeds=True,
-        uses_groups=True,
+        uses_weights=True,
     ),
     Method(
         "surrogate-adaptive", surrogate_adaptive,
         "The surrogate, later coalitions chosen by what the first ones leave uncertain",
         "biased", "fedvalue; Bayesian quadrature, O'Hagan 1991", _at_least(2), uses_known=True, uses_seeds=True,
-        uses_groups=True,
+        uses_weights=True,
     ),
     Method(
         "stratified-mc", stratified_mc, "Samples coalitions size by size, marginal contributions",

@@ -8,7 +8,7 @@ from fedvalue.values import Values
 __all__ = ["guarantee_lines"]
 
 _GUARANTEES = {
-    "exact": "Exact: these are the Shapley values of the game.",
+    "exact": "Exact: these are the {} of the game.",
     "unbiased": "Unbiased: right on average over seeds; a single run deviates, and a larger budget deviates less.",
     "biased": "Biased: an approximation with a systematic error that no number of seeds averages out.",
     UNSTATED: "The method states no guarantee.",
@@ -18,13 +18,14 @@ _GUARANTEES = {
 def guarantee_lines(values: Values, budget: int | None = None) -> list[str]:
     """How far these values can be trusted, in words. `budget` is the one that was asked for."""
     everything = values.evaluations == 1 << values.n
-    lines = [_GUARANTEES.get(values.guarantee, "What the method guarantees is not recorded.")]
+    found = _GUARANTEES.get(values.guarantee, "What the method guarantees is not recorded.")
+    lines = [found.format(_title(values))]
     if values.seeds > 1 or values.promise != values.guarantee:
         lines = [_of_seeds(values)]
     if values.guarantee == "exact" and values.known_before and not everything:
         lines = [
             f"Exact: {values.method} asked for {values.evaluations:,} coalitions, and the store knew the "
-            f"other {values.known_before:,}, so these are the Shapley values of {_of(values)}."
+            f"other {values.known_before:,}, so these are the {_title(values)} of {_of(values)}."
         ]
     if values.notes and values.guarantee != "exact":
         lines = [*([] if values.notes[0].startswith("Not unbiased") else lines), *values.notes]
@@ -47,6 +48,12 @@ def _in_groups(values: Values) -> list[str]:
     ]
 
 
+def _title(values: Values) -> str:
+    """Groups have a sentence of their own."""
+    title = "Shapley values" if values.groups else values.title
+    return title if title[0] != "L" and title[0] != "N" else title.lower()
+
+
 def _of(values: Values) -> str:
     return "the game with this seed" if values.one_seed else "the game"
 
@@ -55,13 +62,13 @@ def _of_seeds(values: Values) -> str:
     """What values of trainings that another seed would change are values of."""
     if values.one_seed:
         return (
-            "Exact for this seed: these are the Shapley values of the game as it was trained. Another seed would give "
+            f"Exact for this seed: these are the {_title(values)} of the game as it was trained. Another seed would give "
             "others."
         )
     if values.guarantee == "exact":
-        return f"{values.promise.capitalize()}: the mean of their Shapley values."
+        return f"{values.promise.capitalize()}: the mean of their {_title(values)}."
     return (
-        f"Estimated: the Shapley values of the utility that is to be expected, over initial models and orders of "
+        f"Estimated: the {_title(values)} of the utility that is to be expected, over initial models and orders of "
         f"minibatches, from {values.seeds} of them. The ± is made to hold these in 95 of 100 cases; another run has luck of "
         "its own, so two runs may differ by 1.4 times the ±."
     )

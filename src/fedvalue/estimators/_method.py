@@ -36,7 +36,8 @@ class Method:
     A plan that `uses_known` takes utilities that are in the store anyway, as `known`: a mapping from
     coalitions to utilities and the variances of their errors, given by the run and not by the user. One that
     `uses_seeds` may yield trials, and takes as `most_seeds` how many seeds the game has (None: any number).
-    One that `uses_groups` takes as `groups` who belongs together, and then gives Owen values.
+    One that `uses_weights` takes as `weights` how utilities are summed up to values, where those are not the Shapley values;
+    one that `solves` takes as `solve` what makes them of all utilities.
     """
 
     name: str
@@ -49,7 +50,8 @@ class Method:
     view: Callable[..., Estimate] | None = None
     uses_known: bool = False
     uses_seeds: bool = False
-    uses_groups: bool = False
+    uses_weights: bool = False
+    solves: bool = False
 
     def __post_init__(self) -> None:
         if (self.plan is None) == (self.view is None):
@@ -79,7 +81,8 @@ class Method:
         names = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
         of_run = {"known"} if self.uses_known else set()
         of_run |= {"most_seeds"} if self.uses_seeds else set()
-        of_run |= {"groups"} if self.uses_groups else set()
+        of_run |= {"weights"} if self.uses_weights else set()
+        of_run |= {"solve"} if self.solves else set()
         return [name for name in names if name not in of_run]
 
 

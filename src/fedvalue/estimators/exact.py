@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from functools import partial
 from math import comb, factorial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from fedvalue.estimators._plan import Plan
 from fedvalue.estimators._shapley import shapley_values, sizes, total, weighted_marginals
 from fedvalue.estimators.surrogate import FURTHER_SEEDS, luck_between, luck_of_a_seed, trained_again
 from fedvalue.values import Estimate
-from fedvalue.weights import Blocks, Weights, owen
+from fedvalue.weights import Weights
 
 __all__ = ["exact_cc", "exact_mc", "exact_perm", "shapley_values"]
 
@@ -27,16 +29,18 @@ def exact_mc(
     *,
     noise: bool = True,
     most_seeds: int | None = 1,
-    groups: Blocks | None = None,
+    weights: Weights | None = None,
+    solve: Callable[[Array], Array] | None = None,
 ) -> Plan:
     """MC-SV (Eq. 4): φ_i = Σ_{S∌i} [v(S∪i) − v(S)] / (n·C(n−1,|S|)).
 
     Of a game with a few seeds (`most_seeds`), the mean of the values of all seeds, with the error that luck leaves in it.
     Of one that can be trained with any number of seeds (None), the values of the first, and, with `noise`, how far
     luck takes them from those of the expected utility: `extra_trainings(n)` trainings with other seeds show it.
-    With `groups` the values are Owen values.
+    With `weights` the values are these sums of utilities, and with `solve` what it makes of the table.
     """
-    weights = None if groups is None else owen(n, groups)
+    if solve is not None:
+        return Estimate(solve((yield from _mean_table(n, most_seeds))))
     values_of = partial(shapley_values, n) if weights is None else weights.apply
     if most_seeds is None and noise:
         return (yield from _one_seed_with_its_luck(n, weights))
@@ -63,6 +67,14 @@ def exact_mc(
         linear=lambda v: values_of(rows(v).mean(1)),
         spread=lambda v: luck_between(rows(v).swapaxes(0, 1)),
     )
+
+
+def _mean_table(n: int, most_seeds: int | None) -> Generator[Any, Array, Array]:
+    """The utilities of all coalitions, of games with a few seeds their means; of any number of seeds those of the first."""
+    if most_seeds is None or most_seeds == 1:
+        return (yield range(1 << n))
+    v = yield [(0, 0), *((mask, seed) for seed in range(most_seeds) for mask in range(1, 1 << n))]
+    return np.append(v[0], v[1:].reshape(most_seeds, -1).mean(0))
 
 
 def _one_seed_with_its_luck(n: int, weights: Weights | None) -> Plan:

@@ -89,7 +89,7 @@ class Settings:
         refuse_two_ways(self.replicates, self.seeds)
         self.limits  # noqa: B018 - checks them
         method = as_method(self.method)
-        if self.parties and not method.uses_groups:
+        if self.parties and not method.uses_weights:
             raise InputError(
                 f"{method.name} cannot value clients in groups. Leave `groups` out, or choose surrogate or exact."
             )

@@ -24,7 +24,7 @@ from fedvalue.payout._parties import Copies, Parties
 from fedvalue.payout._rules import RULES, Rule, half_widths, policy
 from fedvalue.payout._stability import DRAWS, LEVEL, Order, Stability, stability
 from fedvalue.payout._write import as_csv, as_frame, as_html, as_markdown, as_text, doubtful_orders
-from fedvalue.values import Values
+from fedvalue.values import Values, expect_shapley
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -187,6 +187,7 @@ def payout(
     ['66.67', '33.33', '0.00']
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
+    expect_shapley(values, "A payout")
     whole("draws", draws, 1)
     chosen = _rule(rule)
     exact_pot, exact_step = as_decimal(pot, "The pot"), as_decimal(step, "The step of rounding")

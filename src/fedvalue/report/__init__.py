@@ -29,7 +29,7 @@ from fedvalue.report._statement_pages import statement_page, write_statements
 from fedvalue.report._templates import page_environment, style_sheet
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, UtilityStore, read_history
-from fedvalue.values import Values
+from fedvalue.values import Values, expect_shapley
 
 __all__ = [
     "FEDERATION",
@@ -84,6 +84,7 @@ def report(
     every client gets a page of its own, without the amounts of others. `record` is what run.json says of the run.
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
+    expect_shapley(values, "A report")
     path = as_path("The path of a report", path)
     history: History | None = None
     if isinstance(store, UtilityStore):

@@ -18,6 +18,7 @@ from fedvalue.outcome import empty_metric, plain_metric
 from fedvalue.report._trained import Absent
 from fedvalue.store import History, lower_is_better
 from fedvalue.values import Values
+from fedvalue.weights import owen
 
 __all__ = ["Other", "other_metrics"]
 
@@ -133,7 +134,7 @@ def _plan(values: Values) -> Plan:
     if method is None or method.plan is None or values.budget is None:
         raise KeyError(values.method)
     rng = np.random.default_rng(values.seed or 0)
-    given = {"groups": values.blocks} if values.groups else {}
+    given = {"weights": owen(values.n, values.blocks)} if values.groups else {}
     if method.name == "exact":  # of the mean over seeds, where there were several
         return method.plan(values.n, 1 << values.n, rng, **given)
     if method.uses_seeds:

@@ -63,10 +63,14 @@ def complete_values(
     exact = game.exact_cost(ledger.took) if isinstance(game, Priced) else (None, None)
     if isinstance(game, Certain):
         alike = game.alike if asked.blocks is None else interchangeable(game.alike, asked.blocks)
-        estimate = conditioned(estimate, game.idle, alike, sum_is_known=not asked.trials)
+        sum_is_known = asked.index.adds_up and not asked.trials
+        estimate = conditioned(
+            estimate, game.idle, alike if asked.index.anonymous else (), sum_is_known=sum_is_known
+        )
     if asked.trials and none is not None:  # v(N) as expected, not as it came out with the first seed
-        everyone = none + float(estimate.mean.sum())
-    estimate = with_luck_of_empty(estimate, ledger.empty_variance, asked.blocks)
+        adds_up = asked.index.adds_up
+        everyone = none + float(estimate.mean.sum()) if adds_up else ledger.mean_over_seeds(full_mask(game.n))
+    estimate = with_luck_of_empty(estimate, ledger.empty_variance, asked.weights)
     if game.replicates > 1:
         estimate = with_replicates(
             estimate, asked.asks, [ledger.known[replicate] for replicate in range(game.replicates)]
@@ -114,6 +118,7 @@ def complete_values(
         benefits=benefits,
         disclosure=game.disclosure(ledger.made) if isinstance(game, Disclosing) else None,
         groups=asked.groups,
+        index=asked.index.name,
         test_rows=test_rows or (game.test_rows if isinstance(game, Tested) else None),
     )
 

@@ -104,6 +104,11 @@ class Ledger:
         found = self._of_empty()
         return float(np.mean(found)) if found else self.utility(0)
 
+    def mean_over_seeds(self, mask: int) -> float | None:
+        """The mean of a coalition's utilities over all seeds that it was trained with; None where it was not."""
+        found = [of_seed[mask] for of_seed in self.known.values() if mask in of_seed]
+        return float(np.mean(found)) if found else None
+
     @property
     def empty_variance(self) -> float:
         """The variance of v(∅) as a mean over seeds; of a table, the mean is over all there are."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.values import Estimate
-from fedvalue.weights import Blocks
+from fedvalue.weights import Weights
 
 __all__ = ["with_luck_of_empty", "with_part", "with_replicates"]
 
@@ -50,17 +50,13 @@ def with_replicates(
     return replace(found, dof=freedom if estimate.dof is None else np.minimum(estimate.dof, freedom))
 
 
-def with_luck_of_empty(estimate: Estimate, variance: float, blocks: Blocks | None = None) -> Estimate:
-    """The estimate with the error of a v(∅) that is a mean over seeds: an nth of it is in every value.
-
-    In groups it is shared by the groups first, then by the members of each.
-    """
+def with_luck_of_empty(estimate: Estimate, variance: float, weights: Weights | None = None) -> Estimate:
+    """The estimate with the error of a v(∅) that is a mean over seeds: an nth of it is in every Shapley value, in other
+    weighted sums of utilities as much as they say."""
     if not variance or "training" not in estimate.parts or estimate.covariance is None:
         return estimate
     n = len(estimate.mean)
-    share = np.full(n, 1 / n)
-    for block in blocks or ():
-        share[list(block)] = 1 / (len(blocks or ()) * len(block))
+    share = np.full(n, 1 / n) if weights is None else weights.share
     more = variance * np.outer(share, share)
     covariance = estimate.covariance + more
     return replace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from fedvalue.coalitions import Trial
 from fedvalue.errors import BudgetError, FedvalueError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
 from fedvalue.games import Certain, Game, Reseeded, Traceable
+from fedvalue.indices import SHAPLEY, Index, IndexLike, read_index
 from fedvalue.run._methods import (
     LARGEST_EXACT,
     MethodLike,
@@ -21,12 +23,13 @@ from fedvalue.run._methods import (
     default_budget,
     default_method,
 )
-from fedvalue.weights import Blocks, blocks_of
+from fedvalue.weights import Blocks, Weights, blocks_of, owen
 
 __all__ = [
     "Request",
     "admit",
     "checked_budget",
+    "by_index",
     "grouped",
     "plan_of",
     "refuse_two_ways",
@@ -55,6 +58,8 @@ class Request:
     most_seeds: int | None = 1
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     blocks: Blocks | None = None
+    index: Index = field(default_factory=partial(read_index, SHAPLEY))
+    weights: Weights | None = None  # how utilities are summed up to values; None: to Shapley values
     seconds: float = 0.0
     idle: int = 0
 
@@ -97,14 +102,35 @@ def grouped(
     asked.blocks = blocks_of(names, groups)
     if asked.blocks is None or groups is None:
         return asked
-    if not asked.method.uses_groups:
-        able = ", ".join(name for name, method in ESTIMATORS.items() if method.uses_groups)
-        raise MethodError(f"{asked.method.name} cannot value clients in groups. Methods that can: {able}.")
+    if not asked.method.uses_weights:
+        raise MethodError(f"{asked.method.name} cannot value clients in groups. Methods that can: {_able()}.")
+    asked.weights = owen(len(names), asked.blocks)
     asked.groups = {
         group: tuple(name if isinstance(name, str) else names[name] for name in clients)
         for group, clients in groups.items()
     }
     return asked
+
+
+def by_index(asked: Request, names: Sequence[str], index: IndexLike) -> Request:
+    """The request for values by another index than Shapley's; as it is where that is asked for."""
+    found = read_index(index, names)
+    if found.name == SHAPLEY:
+        return asked
+    if asked.blocks is not None:
+        raise MethodError("Values in groups are Owen values. Leave the groups out, or the index.")
+    if not (asked.method.solves if found.weights is None else asked.method.uses_weights):
+        able = "exact" if found.weights is None else _able()
+        raise MethodError(
+            f"{asked.method.name} cannot give the index {found.name}. Methods that can: {able}."
+        )
+    asked.index, asked.weights = found, None if found.weights is None else found.weights(len(names))
+    return asked
+
+
+def _able() -> str:
+    """The methods that give other sums of utilities than Shapley values."""
+    return ", ".join(name for name, method in ESTIMATORS.items() if method.uses_weights)
 
 
 def with_seeds(method: MethodLike, options: Mapping[str, Any], seeds: int | None) -> Mapping[str, Any]:
@@ -215,7 +241,8 @@ def plan_of(n: int, asked: Request, seed: int) -> Plan:
     rng = np.random.default_rng(seed)
     method = ESTIMATORS["exact"] if asked.exact else asked.method
     assert method.plan is not None
-    given: dict[str, Any] = {} if asked.blocks is None else {"groups": asked.blocks}
+    given: dict[str, Any] = {} if asked.weights is None else {"weights": asked.weights}
+    given |= {} if asked.index.solve is None else {"solve": asked.index.solve}
     if asked.exact:
         return method.plan(n, asked.budget, rng, **given)
     given |= {"known": asked.known} if asked.known else {}

@@ -15,6 +15,7 @@ from fedvalue._files import write_file
 from fedvalue._html import as_printed, block, paragraphs
 from fedvalue.audit import Audit, audit
 from fedvalue.coalitions import Trial, by_seed, full_mask
+from fedvalue.indices import IndexLike
 from fedvalue.outcome import Outcome
 from fedvalue.payout import Payout, payout
 from fedvalue.run._adopt import enter_game
@@ -35,7 +36,7 @@ from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.training import work_of_trials
 from fedvalue.values import Cost, Values
-from fedvalue.what_if import WhatIf, copies_by, what_if
+from fedvalue.what_if import USUAL_INDICES, OtherIndices, WhatIf, copies_by, other_indices, what_if
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,6 +132,11 @@ class Result:
         """What clients would be worth as two copies, in two parts, or merged with another; see `fedvalue.what_if`."""
         history = self.history()
         return what_if(self.values, history.utilities, seeds=history.seeds)
+
+    def other_indices(self, which: Sequence[IndexLike] = USUAL_INDICES) -> OtherIndices:
+        """What clients are worth by other solution concepts; see `fedvalue.other_indices`."""
+        history = self.history()
+        return other_indices(self.values, which, history.utilities, seeds=history.seeds)
 
     def what_if_claimed(
         self, rows: Sequence[float] = (0.1, 10.0, 50.0), scales: Sequence[float] = (10.0,)

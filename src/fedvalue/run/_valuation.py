@@ -26,6 +26,7 @@ from fedvalue.games import (
     Traceable,
     as_game,
 )
+from fedvalue.indices import SHAPLEY, IndexLike
 from fedvalue.run._complete import complete_values
 from fedvalue.run._estimates import checked_estimate
 from fedvalue.run._ledger import Ledger
@@ -35,6 +36,7 @@ from fedvalue.run._progress import progress_bar
 from fedvalue.run._requests import (
     Request,
     admit,
+    by_index,
     checked_budget,
     grouped,
     plan_of,
@@ -68,6 +70,7 @@ def value(
     progress: bool = False,
     *,
     groups: Mapping[str, Sequence[str | int]] | None = None,
+    index: IndexLike = SHAPLEY,
     on_stage: OnStage | None = None,
     on_outcome: OnOutcome | None = None,
     on_values: OnValues | None = None,
@@ -80,7 +83,8 @@ def value(
     are spread over several seeds (`surrogate`, of games that can be trained again; `seeds=1`: over one), trainings. With a
     `store` (a path, or a `Store`), every evaluation is kept as it finishes and none is ever repeated; `surrogate`
     also learns from whatever else the store knows of the game. `options` are those of the method. `groups`, a dict from
-    names to lists of clients, are parties that join as one: values are then Owen values.
+    names to lists of clients, are parties that join as one: values are then Owen values. `index` is another solution concept than the
+    Shapley value: "banzhaf", "beta(16,1)", "leave-one-out", a dict from clients to weights, "least-core" or "nucleolus".
 
     `progress` draws a bar. `on_outcome` is called with an `Evaluation` for every coalition that becomes known,
     `on_stage` with a text between them, `on_values` with the result.
@@ -96,6 +100,7 @@ def value(
         seeds = whole("The option 'seeds'", seeds, 1, error=MethodError)
     chosen = usual_method(the_game, budget, seeds) if method is None else method
     asked = grouped(request(chosen, with_seeds(chosen, options, seeds)), the_game.names, groups)
+    asked = by_index(asked, the_game.names, index)
     # Any method values the first row of a table, if told so; exact values of a training are those of one seed anyway.
     first_row = seeds == 1 and isinstance(the_game, Reseeded) and the_game.seeds is not None
     observer = Observer(on_stage, on_outcome, on_values)

@@ -3,6 +3,7 @@
 from fedvalue.values._benefits import Benefits, benefits_in
 from fedvalue.values._client import ClientValue
 from fedvalue.values._disclosure import Disclosed, Disclosure
+from fedvalue.values._index import expect_shapley
 from fedvalue.values._parts import Chain, Cost, Estimate
 from fedvalue.values._values import PARTS, Values
 
@@ -17,4 +18,5 @@ __all__ = [
     "Estimate",
     "Values",
     "benefits_in",
+    "expect_shapley",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedvalue._files import CHECKSUM, is_sealed
 from fedvalue.errors import InputError
+from fedvalue.indices import SHAPLEY
 from fedvalue.values._benefits import Benefits
 from fedvalue.values._covariance import correlations_of, covariance_of, deviations
 from fedvalue.values._disclosure import Disclosure
@@ -36,7 +37,7 @@ _KINDS: dict[str, Any] = {
     "seeds": int, "parts": Mapping, "random": bool, "test_rows": (int, NoneType), "most_seeds": (int, NoneType),
     "benefits": (Mapping, NoneType), "disclosure": (Mapping, NoneType),
     "groups": Mapping,
-    "chain": (Mapping, NoneType), "agreement": str,
+    "chain": (Mapping, NoneType), "agreement": str, "index": str,
 }  # fmt: skip
 
 
@@ -77,6 +78,7 @@ def to_dict(values: Values) -> dict[str, Any]:
     plain |= {} if values.test_rows is None else {"test_rows": values.test_rows}
     plain |= {} if values.most_seeds is None else {"most_seeds": values.most_seeds}
     plain |= {"groups": {name: list(of) for name, of in values.groups.items()}} if values.groups else {}
+    plain |= {} if values.index == SHAPLEY else {"index": values.index}
     plain |= {} if values.chain is None else {"chain": asdict(values.chain)}
     plain |= {"agreement": values.agreement} if values.agreement else {}
     if values.parts:

@@ -17,6 +17,7 @@ from fedvalue._files import json_ready, sealed, write_json
 from fedvalue._html import as_printed
 from fedvalue._text import listed
 from fedvalue.errors import InputError
+from fedvalue.indices import SHAPLEY, title_of
 from fedvalue.outcome import UTILITY
 from fedvalue.precision import Remedy, advice, dominant, remedy
 from fedvalue.values._arrays import square, vector
@@ -64,7 +65,8 @@ class Values:
     halve the intervals. `random` says that another seed would give other utilities, and `test_rows` how many there are.
     `most_seeds` is how many seeds the game has, a table its rows; None where it can be trained with any number.
 
-    Where clients joined as `groups`, values are Owen values, and `of_groups` has what each group is worth as a whole.
+    Where clients joined as `groups`, values are Owen values, and `of_groups` has what each group is worth as a whole. `index` is the
+    solution concept that they are by, `title` what they are called.
     Where clients of a federation were missing, `absent` says why for each by name, and `clients` are the numbers
     of the others in the game.
 
@@ -118,6 +120,7 @@ class Values:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     chain: Chain | None = None
     agreement: str = ""
+    index: str = SHAPLEY
 
     def __post_init__(self) -> None:
         expect("names of values", self.names, Iterable, "a list of texts, one per client")
@@ -182,6 +185,11 @@ class Values:
     def n(self) -> int:
         """How many clients."""
         return len(self.names)
+
+    @property
+    def title(self) -> str:
+        """What the values are called: Shapley, Owen or Banzhaf values, for example."""
+        return "Owen values" if self.groups else title_of(self.index)
 
     @property
     def sign(self) -> int:

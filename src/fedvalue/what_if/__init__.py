@@ -1,6 +1,6 @@
 """What clients would be worth under other names: copied, split in two, merged. Whether lying about that pays.
 
->>> from fedvalue.values import Values
+>>> from fedvalue.values import Values, expect_shapley
 >>> table = [0.0, 0.4, 0.4, 0.6, 0.4, 0.6, 0.6, 0.7]
 >>> values = Values([0.7 / 3] * 3, ("a", "b", "c"), "exact", 8, guarantee="exact")
 >>> found = what_if(values, {mask: [utility] for mask, utility in enumerate(table)})
@@ -22,14 +22,28 @@ from fedvalue._text import markdown_text, plain_table
 from fedvalue.audit import audit
 from fedvalue.coalitions import full_mask, members
 from fedvalue.errors import InputError
+from fedvalue.indices import IndexLike
 from fedvalue.payout import Copies
 from fedvalue.store import History, UtilityStore, read_history
-from fedvalue.values import Values
+from fedvalue.values import Values, expect_shapley
 from fedvalue.weights import Weights, shapley
 from fedvalue.what_if._changes import MOST_CLIENTS, changes
+from fedvalue.what_if._indices import USUAL_INDICES, OtherIndices, by_indices
 from fedvalue.what_if._sums import EXACT, Sums, Trained, sums
 
-__all__ = ["COPIES_RULES", "HEAD", "Change", "WhatIf", "check_copies", "copies_by", "copies_once", "what_if"]
+__all__ = [
+    "COPIES_RULES",
+    "HEAD",
+    "USUAL_INDICES",
+    "Change",
+    "OtherIndices",
+    "WhatIf",
+    "check_copies",
+    "copies_by",
+    "copies_once",
+    "other_indices",
+    "what_if",
+]
 
 COPIES_RULES = ("each", "share")
 """Whether clients that the audit finds interchangeable are paid each, or share one part."""
@@ -127,6 +141,23 @@ def what_if(
             half = None if half is None or copied.half_width is None else max(half, copied.half_width)
         listed.append(Change(kind, names, total, low, high, half))
     return WhatIf(tuple(listed), found.source, _assumptions(values, found, pairs=len(who) > 2 * n))
+
+
+@checked_call
+def other_indices(
+    values: Values,
+    which: Sequence[IndexLike] = USUAL_INDICES,
+    utilities: Mapping[int, Sequence[float]] | None = None,
+    *,
+    seeds: Mapping[int, Sequence[int]] | None = None,
+    store: StoreLike = None,
+) -> OtherIndices:
+    """What clients are worth by other solution concepts, from the same trainings; nothing is trained.
+
+    `which` are indices as `fedvalue.value` takes them; `store`, or `utilities` and `seeds`, as in `what_if`. Where all coalitions
+    that count are known the values are exact, elsewhere the surrogate estimates those that are linear in utilities.
+    """
+    return by_indices(values, _trained(values, utilities, seeds, store), which)
 
 
 @checked_call
@@ -232,6 +263,7 @@ def _trained(
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
     if (utilities is None) == (store is None):
         raise InputError("This needs the trainings behind the values: give it their store, or utilities.")
+    expect_shapley(values, "This")
     if values.groups:
         raise InputError(
             "Values in groups cannot be asked what if. Value the clients without groups, with the same store."

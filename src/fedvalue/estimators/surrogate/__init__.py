@@ -43,7 +43,7 @@ from fedvalue.estimators.surrogate._seeds import candidate_trials, default_seeds
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
 from fedvalue.estimators.surrogate._target import Target
 from fedvalue.values import Estimate
-from fedvalue.weights import Blocks, Weights, owen
+from fedvalue.weights import Weights
 
 __all__ = [
     "FURTHER_SEEDS",
@@ -73,7 +73,7 @@ def surrogate(
     most_seeds: int | None = 1,
     known: Known | None = None,
     new: Sequence[int] | None = None,
-    groups: Blocks | None = None,
+    weights: Weights | None = None,
 ) -> Plan:
     """All trainings are chosen beforehand and made in one batch, then the process is fitted once.
 
@@ -84,9 +84,9 @@ def surrogate(
 
     No coalition of fewer than `min_coalition` clients is trained: what clients do there is extrapolated. With `own_seeds`
     every training has a seed of its own, so that no two have a local training in common.
-    With `groups` the values are Owen values.
+    With `weights` the values are these sums of utilities.
     """
-    target = None if groups is None else Target(owen(n, groups))
+    target = None if weights is None else Target(weights)
     least = _least(n, min_coalition)
     count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
     if new is not None and (count > 1 or own_seeds):
@@ -171,16 +171,16 @@ def surrogate_adaptive(
     min_coalition: int = 1,
     most_seeds: int | None = 1,
     known: Known | None = None,
-    groups: Blocks | None = None,
+    weights: Weights | None = None,
 ) -> Plan:
     """The plan of `surrogate` up to 3n + 2 or 4n + 2 trainings, then batches of the most informative ones.
 
     With `target` it stops as soon as no 95 % interval reaches further than that to either side; batches are of n
-    then, otherwise two share the rest of the budget. `seeds`, `most_seeds`, `known`, `min_coalition` and `groups` are as for
+    then, otherwise two share the rest of the budget. `seeds`, `most_seeds`, `known`, `min_coalition` and `weights` are as for
     `surrogate`;
     with several seeds, which of them trains a coalition is chosen too.
     """
-    wanted = None if groups is None else Target(owen(n, groups))
+    wanted = None if weights is None else Target(weights)
     least = _least(n, min_coalition)
     if target is not None and not target > 0:
         raise MethodError(f"The option 'target' must be a half-width above 0. Got {target!r}.")

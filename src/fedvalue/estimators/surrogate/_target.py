@@ -36,8 +36,8 @@ class Target:
     def __post_init__(self) -> None:
         if len(self.weights.masks) > _MOST:
             raise MethodError(
-                f"Values in these groups rest on {len(self.weights.masks):,} coalitions; the surrogate weighs at most "
-                f"{_MOST:,}. Put clients into fewer groups, or train all coalitions (exact)."
+                f"These values rest on {len(self.weights.masks):,} coalitions; the surrogate weighs at most {_MOST:,}. "
+                "Put clients into fewer groups, or train all coalitions (exact)."
             )
 
     @cached_property
