@@ -134,7 +134,17 @@ class TestImports:
         assert offending(trespasses) == set()
 
     def test_importing_fedvalue_stays_light(self) -> None:
-        heavy = ["numpy", "fedvalue.run", "scipy.stats", "rich", "typer", "jinja2", "importlib.metadata", "matplotlib", *EXTRAS]
+        heavy = [
+            "numpy",
+            "fedvalue.run",
+            "scipy.stats",
+            "rich",
+            "typer",
+            "jinja2",
+            "importlib.metadata",
+            "matplotlib",
+            *EXTRAS,
+        ]
         code = f"import sys, json, fedvalue; print(json.dumps([m for m in {heavy} if m in sys.modules]))"
         printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
         assert json.loads(printed.stdout) == []
@@ -183,7 +193,12 @@ class TestPublicNames:
     def test_a_name_is_found_where_type_checkers_look_for_it(self) -> None:
         tree = ast.parse(MODULES["fedvalue"].read_text(encoding="utf-8"))
         (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-        seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        seen = {
+            alias.name: node.module
+            for node in block.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
         assert seen == {**fedvalue._HOME_OF, "scoring": "fedvalue"}
         assert set(fedvalue.__all__) == {*seen, "__version__"}
 

@@ -47,6 +47,9 @@ fedvalue store export demo/store.db federation --out game.npz""",
     "fedvalue compare": "fedvalue compare --table game.npz --methods surrogate,ipss,cc-paired --budget 16 --seeds 3",
     "fedvalue payout": "fedvalue payout demo --pot 100000 --currency EUR --rule floor --md payout.md",
     "fedvalue audit": "fedvalue audit demo --md audit.md",
+    "fedvalue indices": """\
+fedvalue indices demo
+fedvalue indices demo --index banzhaf --index "weighted(client-0=2)" --json indices.json""",
     "fedvalue benefits": """\
 fedvalue run --clients 4 --test by-client --exact --out own-rows
 fedvalue benefits own-rows --json benefits.json""",

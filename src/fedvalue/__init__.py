@@ -183,7 +183,9 @@ class _Front(ModuleType):
         if name not in _HOME_OF:
             from fedvalue._checks import did_you_mean
 
-            raise AttributeError(f"fedvalue has no {name!r}. {did_you_mean(name, __all__)}".strip(), name=name, obj=self)
+            raise AttributeError(
+                f"fedvalue has no {name!r}. {did_you_mean(name, __all__)}".strip(), name=name, obj=self
+            )
         found = getattr(import_module(_HOME_OF[name]), name)
         setattr(self, name, found)
         return found

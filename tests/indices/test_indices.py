@@ -17,7 +17,7 @@ from scipy.special import beta as beta_function
 import fedvalue as fv
 from fedvalue.errors import InputError, MethodError
 from fedvalue.estimators import guarantee_lines
-from fedvalue.indices import INDICES, read_index, title_of
+from fedvalue.indices import INDICES, title_of
 from fedvalue.run import read_values
 
 Array = NDArray[np.float64]
@@ -61,7 +61,9 @@ class TestSemivalues:
 
     def test_weights_of_sizes_are_those_of_a_mean(self) -> None:
         for name in ("banzhaf", "beta(16,1)", "beta(1,16)", "leave-one-out"):
-            additive = np.array([sum((i + 1) * (mask >> i & 1) for i in range(6)) for mask in range(64)], float)
+            additive = np.array(
+                [sum((i + 1) * (mask >> i & 1) for i in range(6)) for mask in range(64)], float
+            )
             assert value(additive, name).mean == pytest.approx([1, 2, 3, 4, 5, 6])
 
     def test_beta_looks_at_small_or_at_large_coalitions(self) -> None:
@@ -100,17 +102,23 @@ class TestWeightedShapley:
 
     def test_equal_weights_are_shapley_values(self) -> None:
         v = random_table(6)
-        assert value(v, dict.fromkeys(["client-0", "client-3"], 1.0)).mean == pytest.approx(fv.value(v, "exact").mean)
+        assert value(v, dict.fromkeys(["client-0", "client-3"], 1.0)).mean == pytest.approx(
+            fv.value(v, "exact").mean
+        )
 
 
 class TestCores:
     @pytest.mark.parametrize(
         ("estate", "shares"), [(100, [100 / 3] * 3), (200, [50, 75, 75]), (300, [50, 100, 150])]
     )
-    def test_the_nucleolus_divides_an_estate_as_the_talmud_does(self, estate: int, shares: list[float]) -> None:
+    def test_the_nucleolus_divides_an_estate_as_the_talmud_does(
+        self, estate: int, shares: list[float]
+    ) -> None:
         """Aumann and Maschler 1985: claims of 100, 200 and 300."""
         claims = np.array([100, 200, 300])
-        v = np.array([max(0, estate - sum(c for i, c in enumerate(claims) if not mask >> i & 1)) for mask in range(8)])
+        v = np.array(
+            [max(0, estate - sum(c for i, c in enumerate(claims) if not mask >> i & 1)) for mask in range(8)]
+        )
         assert value(v.astype(float), "nucleolus").mean == pytest.approx(shares)
 
     def test_left_and_right_gloves(self) -> None:
@@ -147,7 +155,9 @@ class TestCores:
         assert value(np.array([0.25, 1.0]), index).mean.tolist() == [0.75]
 
     def test_they_take_all_coalitions(self) -> None:
-        with pytest.raises(MethodError, match=r"surrogate cannot give the index nucleolus. Methods that can: exact"):
+        with pytest.raises(
+            MethodError, match=r"surrogate cannot give the index nucleolus. Methods that can: exact"
+        ):
             fv.value(random_table(4), "surrogate", 8, index="nucleolus")
         with pytest.raises(InputError, match=r"up to 12 clients. Got 13"):
             value(np.zeros(1 << 13), "least-core")
@@ -184,11 +194,15 @@ class TestByTheSurrogate:
         found = fv.value(rows, "surrogate", 200, index="banzhaf")
         assert np.abs(found.mean - exact.mean).max() < 4 * found.stderr.max()
         assert found.utility_of_all == pytest.approx(rows[:, -1].mean(), abs=0.02)
-        assert value(rows, "nucleolus").mean == pytest.approx(value(np.vstack([rows.mean(0)]), "nucleolus").mean)
+        assert value(rows, "nucleolus").mean == pytest.approx(
+            value(np.vstack([rows.mean(0)]), "nucleolus").mean
+        )
 
     def test_too_many_coalitions_to_weigh(self) -> None:
         game = fv.FunctionGame(14, len, batch=False)
-        with pytest.raises(MethodError, match=r"rest on 16,384 coalitions; the surrogate weighs at most 8,192"):
+        with pytest.raises(
+            MethodError, match=r"rest on 16,384 coalitions; the surrogate weighs at most 8,192"
+        ):
             fv.value(game, "surrogate", 40, index="banzhaf")
         low, high = fv.value(game, "surrogate", 40, index="leave-one-out").interval().T
         assert (low <= 1).all()
@@ -224,7 +238,9 @@ class TestWhatIsSaid:
             value(random_table(2), index)
 
     def test_methods_that_cannot(self) -> None:
-        with pytest.raises(MethodError, match=r"ipss cannot give the index banzhaf. Methods that can: exact, surrogate"):
+        with pytest.raises(
+            MethodError, match=r"ipss cannot give the index banzhaf. Methods that can: exact, surrogate"
+        ):
             fv.value(random_table(3), "ipss", 6, index="banzhaf")
         with pytest.raises(MethodError, match=r"Values in groups are Owen values"):
             value(random_table(3), "banzhaf", groups={"g": ["client-0", "client-1"]})

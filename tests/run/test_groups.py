@@ -72,7 +72,13 @@ class TestValues:
         assert plan is not None
         found = []
         for groups in (None, NOBODY_TOGETHER):
-            going = plan(N, 40, np.random.default_rng(0), most_seeds=seeds, weights=None if groups is None else owen(N, groups))
+            going = plan(
+                N,
+                40,
+                np.random.default_rng(0),
+                most_seeds=seeds,
+                weights=None if groups is None else owen(N, groups),
+            )
             ask = next(going)
             try:
                 while True:
