@@ -76,7 +76,7 @@ def _altered(
     by: str = "",
 ) -> None:
     """Prints what was found by the checks of this name, or by any."""
-    made, missed = Counter[str](), list[str]()
+    made, found, missed = Counter[str](), Counter[str](), list[str]()
     began = time.perf_counter()
     assert fv.verify(run, agreement).sound
     took = time.perf_counter() - began
@@ -85,13 +85,17 @@ def _altered(
         shutil.copytree(run, copy)
         what = alter(copy, rng)
         first = what.partition(":")[0]
-        made[first if "." in first or "," not in first else what.partition(",")[0]] += 1
+        kind = first if "." in first or "," not in first else what.partition(",")[0]
+        made[kind] += 1
         checks = [check for check in fv.verify(copy, agreement).checks if by in check.what]
-        if all(check.state in ("sound", "unchecked") for check in checks):
+        if any(check.state in ("wrong", "undecided") for check in checks):
+            found[kind] += 1
+        else:
             missed.append(what)
         shutil.rmtree(copy)
-    print(table(["alteration", "made"], [[kind, str(count)] for kind, count in sorted(made.items())]))
-    print(f"\nfound {alterations - len(missed)} of {alterations}; one check of a sound run: {took:.1f} s\n")
+    rows = [[kind, str(count), str(found[kind])] for kind, count in sorted(made.items())]
+    print(table(["alteration", "made", "found"], rows))
+    print(f"\nfound {found.total()} of {alterations}; one check of a sound run: {took:.1f} s\n")
     for what in missed:
         print(f"missed: {what}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from alterations import signed_run
 from kills import killed_before
 
 import fedvalue as fv
-from fedvalue.agreement import read_agreement
+from fedvalue.agreement import make_key, read_agreement, read_public_line
+from fedvalue.agreement._keys import sign_with
 from fedvalue.evidence import sign
 from fedvalue.run._folder import keep_earlier
 
@@ -33,6 +35,24 @@ def content(folder: Path) -> dict[str, bytes]:
         for file in sorted(folder.rglob("*"))
         if file.is_file() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
     }
+
+
+def test_making_a_key(tmp_path: Path) -> None:
+    key, stages = tmp_path / "key", 0
+    while killed_before(stages, tmp_path, lambda: make_key(key)):
+        if key.exists():  # whole; only its public half may be missing
+            was = key.read_bytes()
+            with suppress(fv.InputError):
+                make_key(key)
+            assert key.read_bytes() == was
+            assert sign_with(key, b"")[0] == read_public_line(tmp_path / "key.pub")
+            for file in (key, tmp_path / "key.pub"):
+                file.unlink()
+        stages += 1
+        assert stages < _MOST
+    assert stages >= 4
+    assert sign_with(key, b"")[0] == read_public_line(tmp_path / "key.pub")
+    assert key.stat().st_mode & 0o077 == 0
 
 
 def test_signing_an_agreement(whole: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,24 +21,37 @@ _WHAT = "Signing"
 
 
 def make_key(path: Path) -> Path:
-    """A new key pair: the private key in this file, the public one beside it with the ending .pub."""
-    ed25519 = need("cryptography.hazmat.primitives.asymmetric.ed25519", _WHAT)
-    form = need("cryptography.hazmat.primitives.serialization", _WHAT)
+    """A new key pair: the private key in this file, the public one beside it with the ending .pub.
+
+    Where the private key is there and the public one is not, as after a kill, the public one is written.
+    """
     public = path.with_name(f"{path.name}.pub")
-    key = ed25519.Ed25519PrivateKey.generate()
-    secret = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
+    if path.exists() and public.exists():
+        raise InputError(f"{path} exists already, and a key is never overwritten. Choose another name.")
     try:
-        # Nobody else may read it, from the first byte on; a key that is there is not replaced.
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secret)
-        public.write_text(key_line(key) + "\n", encoding="utf-8")
-    except FileExistsError as error:
-        raise InputError(
-            f"{path} exists already, and a key is never overwritten. Choose another name."
-        ) from error
+        if not path.exists():
+            _new_private(path)
+        public.write_text(key_line(_private(path)) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"Cannot write the key {path}: {error.strerror}.") from error
     return public
+
+
+def _new_private(path: Path) -> None:
+    """The file appears whole; one that is there is not replaced."""
+    ed25519 = need("cryptography.hazmat.primitives.asymmetric.ed25519", _WHAT)
+    form = need("cryptography.hazmat.primitives.serialization", _WHAT)
+    key = ed25519.Ed25519PrivateKey.generate()
+    secret = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
+    draft = path.with_name(f".{path.name[:64]}.{os.getpid()}.part")
+    try:
+        # Nobody else may read it, from the first byte on.
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(secret)
+        os.link(draft, path)
+    finally:
+        with suppress(OSError):
+            draft.unlink()
 
 
 def key_line(key: Ed25519PrivateKey) -> str:
