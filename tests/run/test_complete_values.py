@@ -118,3 +118,13 @@ def test_what_an_observer_does_to_an_outcome_stays_with_it(tmp_path: Path) -> No
     game = fv.TableGame(random_table(3, 1).table)
     first = fv.value(game, "exact", store=tmp_path / "s.db", on_outcome=spoil)
     assert fv.value(game, "exact", store=tmp_path / "s.db").mean.tolist() == first.mean.tolist()
+
+
+@pytest.mark.parametrize("method", ["loo", "k-greedy", "cc-neyman"])
+def test_a_table_says_its_ends_whether_anybody_watches_or_not(method: str) -> None:
+    table = random_table(5, 3).table
+    alone = fv.value(table, method, budget=8)
+    watched = fv.value(table, method, budget=8, on_outcome=lambda evaluation: None)
+    ends = pytest.approx((table[0], table[-1]))
+    assert (alone.utility_of_none, alone.utility_of_all) == ends
+    assert (watched.utility_of_none, watched.utility_of_all) == ends

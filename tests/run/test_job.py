@@ -267,3 +267,20 @@ class TestOwnThings:
             fv.run("digits", **SMALL, method="exact", store=tmp_path / "s.db", on_outcome=stumble)
         with fv.UtilityStore(tmp_path / "s.db") as store:
             assert store.games()[0].outcomes >= 3
+
+
+@pytest.mark.parametrize("moment", ["on_outcome", "on_values"])
+def test_a_run_that_was_stopped_leaves_what_was_sent_until_then(moment: str, tmp_path: Path) -> None:
+    def stop(seen: Any) -> None:
+        if getattr(seen, "mask", 1):  # of ∅ nothing is sent
+            raise KeyboardInterrupt
+
+    options: dict[str, Any] = {**SMALL, "model": "linear", "method": "exact", "out": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt):
+        fv.run("digits", **options, **{moment: stop})
+    whole = fv.run("digits", **options)
+    runs = json.loads((tmp_path / "run" / "disclosure.json").read_text())["runs"]
+    assert runs[0]["is_complete"] is False
+    if moment == "on_values":  # everything had been trained
+        assert whole.cost.trained == 0
+        assert all(one["models"] > 0 for one in runs[0]["clients"])

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from fedvalue._checks import as_path, checked_init, did_you_mean, expect
+from fedvalue._text import plural
 from fedvalue.agreement import Agreement, Party, PayoutTerms, read_agreement
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
@@ -249,24 +250,30 @@ class Job:
             enter(Path(self.out), self.record(), path, self.overwrite)
         observer = Observer(on_stage, meter.watched(on_outcome))
         told = Observer(on_values=on_values)
-        with self._ending() as resources:
-            store = None if path is None else resources.enter_context(UtilityStore(path))
-            (values,) = run_requests(
-                prepared.game,
-                [grouped(self.request(), prepared.game.names, self.groups)],
-                self.budget,
-                self.seed,
-                store,
-                progress,
-                observer,
-                use_stored=True,
-                ends=True,
-            )
-        if self.agreed is not None:
-            values = replace(values, agreement=self.agreed.hash)
-        values = values.as_written()
-        if told.on_values is not None:
-            told.on_values(values)
+        try:
+            with self._ending() as resources:
+                store = None if path is None else resources.enter_context(UtilityStore(path))
+                (values,) = run_requests(
+                    prepared.game,
+                    [grouped(self.request(), prepared.game.names, self.groups)],
+                    self.budget,
+                    self.seed,
+                    store,
+                    progress,
+                    observer,
+                    use_stored=True,
+                    ends=True,
+                )
+            if self.agreed is not None:
+                values = replace(values, agreement=self.agreed.hash)
+            values = values.as_written()
+            if told.on_values is not None:
+                told.on_values(values)
+        except BaseException:  # what left the clients has left them, whatever became of it
+            if self.out is not None:
+                left = prepared.game.disclosure(sorted(meter.fresh), is_complete=False)
+                add_disclosure(Path(self.out), left, prepared.game.id)
+            raise
         result = Result(self, values, meter.outcomes, frozenset(meter.fresh))
         if self.out is not None:
             take_over(Path(self.out), self.record(), path)
@@ -284,7 +291,8 @@ class Job:
             )
         with UtilityStore(self.store_path) as store:
             kept = store.game(self.prepared.game.id).coalitions
-        return f"Interrupted. {kept:,} trained coalitions are in {self.store_path}: the same command continues from there."
+        trained = f"{plural(kept, 'trained coalition')} {'is' if kept == 1 else 'are'}"
+        return f"Interrupted. {trained} in {self.store_path}: the same command continues from there."
 
     def identity(self) -> dict[str, Any]:
         """What makes two runs the same run: they have the same values."""

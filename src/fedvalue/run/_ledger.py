@@ -173,8 +173,10 @@ class Ledger:
 
     def utility(self, mask: int) -> float | None:
         """The utility of a coalition if it is known, from this run or from the store."""
-        if self.table is not None:
-            return float(self.table[mask])
+        if (
+            isinstance(self.game, TableGame) and self.game.seeds == 1 and self.store is None
+        ):  # observed or not
+            return float(self.game.utilities[mask])
         of_empty = mask == 0 and self._any_seed
         trials = self._trials_of_empty if of_empty else [(mask, r) for r in range(self.game.replicates)]
         found = [self._found(trial) for trial in trials]
