@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
@@ -22,6 +23,7 @@ __all__ = [
     "checked_init",
     "did_you_mean",
     "expect",
+    "expect_same_order",
     "fits",
     "in_words",
     "names_in",
@@ -172,6 +174,17 @@ def as_array(values: Any, what: str, kind: Any = None, error: type[InputError] =
     except Exception as problem:  # objects of any kind may raise anything when they are converted
         expected = "be an array" if kind is None else "hold numbers only"
         raise error(f"{what} must {expected}: {str(problem).rstrip('.')}.") from problem
+
+
+def expect_same_order(x: Any, y: Any, what: str, error: type[InputError] = InputError) -> None:
+    """Raises where features and labels of pandas name the same rows in another order: rows are paired by their place."""
+    if not (hasattr(x, "iloc") and hasattr(y, "iloc")) or x.index.equals(y.index):
+        return
+    if Counter(x.index) == Counter(y.index):
+        raise error(
+            f"Features and labels of {what} have the same index in another order, and would be paired by their place. Bring "
+            "them into one order, such as y.loc[x.index]."
+        )
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -285,6 +285,7 @@ class TestRules:
         (lambda: game(LogisticRegression), r"Got the class LogisticRegression: say LogisticRegression\(\)"),
         (lambda: game("lr"), r"must be an unfitted classifier or regressor .* Got a str"),
         (lambda: game(KMeans()), r"neither"),
+        (lambda: fv.PooledGame(LogisticRegression(), [(pd.DataFrame(TEST[0]), pd.Series(TEST[1])[::-1])], TEST), r"client 0 have the same index in another order"),
         (lambda: game(RandomForestClassifier(random_state=np.random.RandomState(0))), r"random_state .* whole number"),
         (lambda: fv.PooledGame(LogisticRegression(), CLIENTS), r"needs test rows"),
         (lambda: fv.PooledGame(LogisticRegression(), TEST, TEST), r"client 0 must be a pair"),

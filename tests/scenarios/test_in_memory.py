@@ -185,6 +185,23 @@ class TestArrays:
         with pytest.raises(ScenarioError, match=f"(?s){said}"):
             fv.Scenario.from_arrays(clients, **{"test": ([[1.0]], [1]), **options})
 
+    def test_frames_with_columns_in_another_order_are_refused(self):
+        pd = pytest.importorskip("pandas")
+        rows = pd.DataFrame({"u": [1.0, 2.0], "v": [3.0, 4.0]})
+        pairs = {"a": (rows, [0, 1]), "b": (rows[["v", "u"]], [0, 1])}
+        with pytest.raises(ScenarioError, match=r"same order. a has u, v; b has v, u"):
+            fv.Scenario.from_arrays(pairs, test=(rows, [0, 1]))
+
+    def test_labels_in_another_order_than_their_rows_are_refused(self):
+        pd = pytest.importorskip("pandas")
+        rows, labels = pd.DataFrame({"u": [1.0, 2.0]}), pd.Series([0, 1])
+        with pytest.raises(ScenarioError, match="of a have the same index in another order"):
+            fv.Scenario.from_arrays({"a": (rows, labels[::-1])}, test=(rows, labels))
+        with pytest.raises(ScenarioError, match="same index in another order"):
+            fv.Dataset(rows, labels[::-1])
+        other = pd.Series([0, 1], index=[7, 8])  # rows that were numbered anew
+        assert fv.Dataset(rows, other).y.tolist() == [0, 1]
+
 
 class TestDatasets:
     def test_of_torch(self):

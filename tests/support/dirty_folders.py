@@ -256,6 +256,15 @@ def drawn(of: str, k: int) -> int:
     return crc32(f"{of} {k}".encode())
 
 
+def _drawn_from_all(files: Files) -> None:
+    """Fourteen clients, of each of which the test set has three rows."""
+    rows = [row for name in CLIENTS for row in files.pop(name)[1:]]
+    head, files["test"] = files["test"][0], [files["test"][0]]
+    for i in range(14):
+        files[f"c{i}"] = [head, *rows[i::14][:11]]
+        files["test"] += rows[i::14][:3]
+
+
 def _npz(folder: Path) -> None:
     """A client as NPZ among tables."""
     (folder / "c1.csv").unlink()
@@ -511,6 +520,7 @@ TABLES = (
     Dirty("rows twice", REPORTED, "c3: 40 rows of 40 also in c1", damage=lambda folder: (folder / "c3.csv").write_bytes((folder / "c1.csv").read_bytes())),
     Dirty("all rows of a client twice", REPORTED, "c1: 40 rows of 80 are further copies", damage=text(lambda t: t + t.split("\n", 1)[1])),
     Dirty("the rows of another, each twice", REPORTED, "c3: 80 rows of 80 also in c1", damage=lambda folder: (folder / "c3.csv").write_text((folder / "c1.csv").read_text() + (folder / "c1.csv").read_text().split("\n", 1)[1])),
+    Dirty("a test set drawn from everybody's rows", REPORTED, "test: 42 rows of 42 also at the clients", change=_drawn_from_all),
     Dirty("the test set among the clients", REPORTED, "test: 40 rows of 40 also in c1", damage=lambda folder: (folder / "c1.csv").write_bytes((folder / "test.csv").read_bytes())),
     Dirty("arrays among tables", REFUSED, "mixes NPZ", damage=_npz),
     Dirty("arrays that are none", REFUSED, "must hold the arrays", damage=_zip_bomb_like),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._checks import as_array
+from fedvalue._checks import as_array, expect_same_order
 from fedvalue._text import shortened
 from fedvalue.errors import GameError
 from fedvalue.scenarios import Dataset, Scenario
@@ -116,6 +116,7 @@ def _rows(given: Any, label: str | None, whose: str) -> Rows:
         x, y = given
     else:
         raise GameError(f"{whose} must be {_PAIR}. Got a {type(given).__name__}.")
+    expect_same_order(x, y, whose, GameError)
     labels = as_array(y, f"The labels of {whose}", error=GameError)
     features = _features(x, whose)
     if labels.ndim != 1 or features.shape[0] != len(labels):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._checks import as_array, checked_init
+from fedvalue._checks import as_array, checked_init, expect_same_order
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._features import Features, as_features, mapped
 from fedvalue.scenarios._numbers import labels_in
@@ -42,6 +42,7 @@ class Dataset:
     here: ClassVar[bool] = True  # whether these are the rows themselves
 
     def __post_init__(self) -> None:
+        expect_same_order(self.x, self.y, "a dataset", ScenarioError)
         object.__setattr__(self, "x", as_features(self.x))
         object.__setattr__(self, "y", as_array(self.y, "The labels of a dataset", error=ScenarioError))
 

@@ -128,14 +128,19 @@ def row_findings(
             found[i].append(
                 f"{plural(repeats[i], 'row')} of {len(mine)} are further copies of others in this file"
             )
-        for k in range(i):
-            if k >= clients:
-                continue
-            known = set(rows[k])
-            same = sum(row in known for row in mine)
-            if same >= max(5, share * len(mine)):
-                found[i].append(f"{plural(same, 'row')} of {len(mine)} also in {tables[k].name}")
+        same = {tables[k].name: _how_many(mine, rows[k]) for k in range(min(i, clients))}
+        copied = [name for name, count in same.items() if count >= max(5, share * len(mine))]
+        found[i] += [f"{plural(same[name], 'row')} of {len(mine)} also in {name}" for name in copied]
+        if i >= clients and not copied:  # a sample of everybody's rows has few of each
+            everywhere = _how_many(mine, [row for theirs in rows[:clients] for row in theirs])
+            if everywhere >= max(5, 0.5 * len(mine)):
+                found[i].append(f"{plural(everywhere, 'row')} of {len(mine)} also at the clients")
     return found
+
+
+def _how_many(mine: Sequence[int], theirs: Sequence[int]) -> int:
+    known = set(theirs)
+    return sum(row in known for row in mine)
 
 
 def _rows_of(table: Table) -> list[int]:

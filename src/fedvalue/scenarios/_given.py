@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._checks import as_array
+from fedvalue._checks import as_array, expect_same_order
 from fedvalue._text import plural
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._base import Scenario
@@ -85,6 +85,7 @@ def from_arrays(
         raise unknown("test", test, [BY_CLIENT])
     whose = {**pairs, **({} if tested_by_client else {_TEST: test})}
     rows = {who: _pair(given, who, one_column=task != OWN) for who, given in whose.items()}
+    _refuse_other_columns({who: x for who, (x, _) in rows.items()})
     labels = _labels(rows, len(pairs), task, classes)
     warnings = [f"{tuple(rows)[place]}: {what}." for place, what in labels.of_files]
     warnings += [f"{what}." for what in labels.findings]
@@ -153,9 +154,22 @@ def _pair(given: Any, who: str, one_column: bool) -> tuple[Any, NDArray[Any]]:
         what = f"{len(given)} entries" if isinstance(given, (tuple, list)) else f"a {type(given).__name__}"
         raise ScenarioError(f"Rows of {who} are given as (features, labels). Got {what}.")
     x, y = given
+    expect_same_order(x, y, who, ScenarioError)
     x = x.toarray() if hasattr(x, "toarray") else x
     y = as_array(y, f"The labels of {who}", error=ScenarioError)
     return x, y.reshape(-1) if one_column and y.ndim == 2 and y.shape[1] == 1 else y
+
+
+def _refuse_other_columns(features: Mapping[str, Any]) -> None:
+    """Frames are taken as arrays: columns of the same names have to stand in one order."""
+    columns = {who: list(map(str, x.columns)) for who, x in features.items() if hasattr(x, "iloc")}
+    first = next(iter(columns), "")
+    for who, names in columns.items():
+        if names != columns[first]:
+            raise ScenarioError(
+                f"Frames given as arrays must have the same columns in the same order. {first} has "
+                f"{', '.join(columns[first][:6])}; {who} has {', '.join(names[:6])}. fv.Scenario.from_frames goes by their names."
+            )
 
 
 def _labels(
