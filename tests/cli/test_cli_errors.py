@@ -95,6 +95,24 @@ def test_a_read_only_file_system_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     assert done.stderr == "Error: Cannot write values.json: its folder cannot be written to.\n"
 
 
+def test_a_folder_in_place_of_a_file_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    small = ["run", "--clients", "2", "--samples", "10", "--exact", "--no-noise", "--quiet"]
+    done = CliRunner().invoke(app, [*small, "--json", str(tmp_path)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"Error: Cannot write {tmp_path}: it is a folder.\n"
+
+
+def test_values_are_printed_although_their_file_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(_targets, "write_file", full)
+    small = ["run", "--scenario", "synthetic", "--clients", "2", "--samples", "10", "--exact"]
+    done = CliRunner().invoke(app, [*small, "--json", "values.json"])
+    assert done.exit_code != 0
+    assert "Data value by exact" in done.stdout
+
+
 @pytest.mark.slow
 def test_what_came_from_the_file_is_said() -> None:
     Path("fedvalue.toml").write_text("[run]\nscenario = 'synthetic'\nclients = 3\nsamples = 20\n")

@@ -137,6 +137,9 @@ def test_arrays(folder, tmp_path):
     np.savez(tmp_path / "b.npz", features=draw.random((5, 3)))
     with pytest.raises(ScenarioError, match=r"Got \['features'\]"):
         load_scenario("files", folder=tmp_path, label="target")
+    (tmp_path / "b.npz").write_bytes(b"no archive")  # NumPy would advise to load pickled objects
+    with pytest.raises(ScenarioError, match=r"b\.npz is no NPZ file: damaged, or of another kind"):
+        load_scenario("files", folder=tmp_path, label="target")
 
 
 class _Parquet(types.ModuleType):

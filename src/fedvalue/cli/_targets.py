@@ -25,6 +25,8 @@ def check_targets(*targets: str | None) -> None:
     for target in given:
         if target != "-" and not Path(target).absolute().parent.is_dir():
             raise InputError(f"Cannot write {target}: there is no such folder.")
+        if target != "-" and Path(target).is_dir():
+            raise InputError(f"Cannot write {target}: it is a folder.")
         if target != "-" and not os.access(Path(target).absolute().parent, os.W_OK):
             raise InputError(f"Cannot write {target}: its folder cannot be written to.")
         if target != "-":

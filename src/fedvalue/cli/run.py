@@ -127,13 +127,15 @@ def run(
         except KeyboardInterrupt as error:
             complain(job.interrupted())
             raise typer.Exit(130) from error
-    write_result(sealed(result.values.to_dict()), json)
     if result.values.warning:  # first, and also to those who only want the table
         say(result.values.warning) if not quiet else warn(result.values.warning)
     if json != "-" and not (json and quiet):
         print_table(result.values.table())
     for line in () if quiet else result.lines():
         say(line)
+    write_result(
+        sealed(result.values.to_dict()), json
+    )  # behind what is printed: a full disk must not hide it
     if claims and not quiet:
         with busy("recording a training of all clients", quiet):
             lies = result.what_if_claimed()

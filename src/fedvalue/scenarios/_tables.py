@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,6 +113,8 @@ def read_table(path: Path) -> Table:
 
 def read_npz(path: Path, label: str) -> tuple[NDArray[Any], Cells]:
     """The features `x` and the labels (`label`) of an NPZ file."""
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise ScenarioError(f"{path} is no NPZ file: damaged, or of another kind under this name.")
     try:
         with np.load(path, allow_pickle=False) as stored:
             absent = [name for name in ("x", label) if name not in stored]
