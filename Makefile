@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast check lint types docs peers test-peers nginx clean
+.PHONY: demo test test-fast check lint types docs dist peers test-peers nginx clean
 
 # Ten clients share handwritten digits: a free rider, an exact copy and a label-flipper among honest clients.
 # What each is worth, exactly; then how close 32 of the 1,024 coalitions come.
@@ -37,6 +37,14 @@ types: $(VENV)/.installed-dev
 # The command-line reference from the commands themselves; a test fails when it is out of date.
 docs: $(VENV)/.installed
 	$(BIN)/python tools/cli_reference.py docs/cli.md
+
+# What a release uploads: built, checked, and tried in bare environments of all Pythons that are installed.
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/try_dist.py
+	$(BIN)/python tools/try_dist.py --torch
 
 # One test starts nginx, and says so where it is skipped. Nothing happens where it is there, or where it cannot be installed.
 nginx:

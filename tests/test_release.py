@@ -1,0 +1,37 @@
+"""What a release says of itself is the same everywhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import fedvalue
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(("name", "says"), [("CHANGELOG.md", "## [{}]"), ("CITATION.cff", "\nversion: {}\n")])
+def test_the_version_is_named(name: str, says: str) -> None:
+    assert says.format(fedvalue.__version__) in (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_workflow_tests_on_every_python_that_is_promised() -> None:
+    promised = re.findall(
+        r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text()
+    )
+    tested = re.search(r"python: \[(.*)\]", (ROOT / ".github/workflows/ci.yml").read_text())
+    assert tested
+    assert re.findall(r"3\.\d+", tested[1]) == promised
+    assert all(
+        f"\n            {version}\n" in (ROOT / ".github/workflows/release.yml").read_text()
+        for version in promised
+    )
+
+
+def test_the_image_gets_what_it_copies() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.M)
+    allowed = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.M)
+    assert {name for line in copied for name in line.split()} == set(allowed)
+    assert all((ROOT / name).exists() for name in allowed)

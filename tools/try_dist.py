@@ -1,0 +1,100 @@
+"""Installs the wheel in dist/ into a bare environment of each Python that is there, and tries it as a user would.
+
+    python tools/try_dist.py           # 3.11, 3.12 and 3.13, where installed
+    python tools/try_dist.py --torch   # with the torch extra, which trains the digits
+
+Prints a line for each Python: what it brings along in megabytes, and how long it took. Ends with 1 where anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PYTHONS = ("3.11", "3.12", "3.13")
+FUNCTION = """
+import fedvalue as fv
+values = fv.value(fv.FunctionGame(6, lambda clients: len(clients) ** 0.5, batch=False), budget=20)
+assert abs(values.mean.sum() - 6 ** 0.5) < 1e-6, values
+"""
+WITHOUT_TORCH = "fedvalue[torch]"  # what training says that is missing
+
+
+def pythons() -> list[str]:
+    """The interpreters: on the PATH under their versions, or where pyenv keeps them."""
+    kept = sorted((Path.home() / ".pyenv" / "versions").glob("*/bin/python"))
+    found = []
+    for version in PYTHONS:
+        of_pyenv = (str(path) for path in kept if path.parts[-3].startswith(f"{version}."))
+        path = next(of_pyenv, None) or shutil.which(f"python{version}")
+        if path:
+            found.append(path)
+    return found
+
+
+def run(*command: str | Path, fails: bool = False) -> str:
+    """What a command prints; an error unless it ends as expected."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=900)
+    if (done.returncode != 0) != fails:
+        raise RuntimeError(
+            f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}"
+        )
+    return done.stdout + done.stderr
+
+
+def tried(python: str, wheel: Path, torch: bool) -> str:
+    """One line on how the wheel does with this Python."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        environment = Path(folder) / "env"
+        run(python, "-m", "venv", environment)
+        own, command = environment / "bin" / "python", environment / "bin" / "fedvalue"
+        before = megabytes(environment)
+        what = f"fedvalue[torch] @ {wheel.as_uri()}" if torch else str(wheel)
+        run(own, "-m", "pip", "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt", what)
+        brings = megabytes(environment) - before
+        version = run(own, "--version").split()[1]
+        said = run(command, "--version").strip()
+        if said.split()[-1] not in wheel.name:
+            raise RuntimeError(f"{wheel.name} says that it is {said}")
+        run(own, "-c", FUNCTION)
+        digits = (command, "run", "--no-config", "--clients", "3", "--samples", "40", "--budget", "7")
+        if torch:
+            run(*digits, "--out", Path(folder) / "out")
+        elif WITHOUT_TORCH not in run(*digits, fails=True):
+            raise RuntimeError("a run without torch does not say how to install it")
+    return f"{version:8} {said}, {brings:.0f} MB, {time.monotonic() - began:.0f} s"
+
+
+def megabytes(folder: Path) -> float:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--torch", action="store_true")
+    given = parser.parse_args()
+    wheels = sorted((ROOT / "dist").glob("fedvalue-*.whl"))
+    if len(wheels) != 1:
+        print(f"Expected one wheel in dist/, found {len(wheels)}. Run make dist.", file=sys.stderr)
+        return 2
+    failed = 0
+    for python in pythons():
+        try:
+            print(tried(python, wheels[0], given.torch), flush=True)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            failed = 1
+            print(f"{python}: {error}", file=sys.stderr)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
