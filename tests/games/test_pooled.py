@@ -278,6 +278,13 @@ class TestRules:
         assert utility(game(scoring=scorer), 3) == utility(game(scoring="balanced_accuracy"), 3)
 
 
+def framed(columns: list[Any], of_test: list[Any]) -> fv.PooledGame:
+    """Frames with such columns, the same names several times among them."""
+    cells = np.eye(3)
+    parties = [pd.DataFrame(cells, columns=names) for names in (columns, of_test)]
+    return fv.PooledGame(LogisticRegression(), parties[:1], parties[1], label="y")
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -293,6 +300,10 @@ class TestRules:
         (lambda: fv.PooledGame(LogisticRegression(), [(TEST[0], TEST[1][1:])], TEST), r"client 0 must have one row per sample"),
         (lambda: fv.PooledGame(LogisticRegression(), [(TEST[0][:, 1:], TEST[1])], TEST), r"features of one shape"),
         (lambda: fv.PooledGame(LogisticRegression(), [(TEST[0], [None] * 60)], TEST), r"Labels of client 0 are missing"),
+        (lambda: framed(["y", "a", "a"], ["y", "a", "b"]), r"frame of client 0 has several columns called a\. Names"),
+        (lambda: framed(["y", "y", "b"], ["y", "a", "b"]), r"frame of client 0 has several columns called y\. Names"),
+        (lambda: framed(["y", "a", "b"], ["y", "a", "a"]), r"frame of the test set has several columns called a\. Names"),
+        (lambda: framed(["y", 0, 1], ["y", "0", "1"]), r"must have the same columns\. .* differ in 0, 0, 1, 1"),
         (lambda: game(labels="y"), r"PooledGame has no argument 'labels'. Did you mean 'label'"),
         (lambda: game(DummyClassifier(), "r2_score"), r"no scorer 'r2_score'"),
         (lambda: fv.PooledGame(LogisticRegression(), [rows(30, 0, 3)], rows(30, 1, 3), "roc_auc"), r"does not go with these rows"),

@@ -298,6 +298,14 @@ def test_a_stack_on_cuda_trains_as_one_on_a_cpu(kind: str) -> None:
     assert largest_difference(here, there) < 5e-3  # convolutions are computed in TF32
 
 
+def test_convolutions_that_draw_numbers_are_not_stacked_even_where_that_is_asked_for() -> None:
+    """On a CPU convolutions are looped, and whether they could be stacked is not tried unless somebody wants it."""
+    session = session_of(lambda: nn.Sequential(nn.Conv2d(1, 1, 1), Noisy()), SGD, True)
+    assert "the model draws random numbers of its own" in session.note
+    assert not session.together
+    assert session_of(STACKED["group norm"], SGD, True).together
+
+
 @pytest.mark.parametrize("kind", first_fast(LOOPED))
 def test_what_cannot_be_stacked_is_trained_one_after_the_other_and_says_why(kind: str) -> None:
     make, why = LOOPED[kind]

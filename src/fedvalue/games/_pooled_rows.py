@@ -108,6 +108,7 @@ def _rows(given: Any, label: str | None, whose: str) -> Rows:
             raise GameError(
                 f"{whose} is a frame. Name its label column: label='outcome', or give a pair (x, y)."
             )
+        _check_names(given, whose)
         if label not in given.columns:
             columns = shortened(", ".join(map(str, given.columns)), 200)
             raise GameError(f"The frame of {whose} has no column {label!r}. Columns: {columns}.")
@@ -130,8 +131,19 @@ def _rows(given: Any, label: str | None, whose: str) -> Rows:
     return Rows(features, labels)
 
 
+def _check_names(frame: Any, whose: str) -> None:
+    names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise GameError(
+            f"The frame of {whose} has several columns called {shortened(', '.join(twice), 200)}. Names of columns must be "
+            "different texts."
+        )
+
+
 def _features(x: Any, whose: str) -> Any:
     if _is_frame(x):
+        _check_names(x, whose)
         return x.reset_index(drop=True)
     if _is_sparse(x):
         return x.tocsr()
@@ -160,11 +172,11 @@ def _fitted(rows: Rows, test: Rows, whose: str) -> Rows:
                 f"{rows.x.shape[1:]}."
             )
         return rows
-    differing = set(map(str, rows.x.columns)) ^ set(map(str, test.x.columns))
-    if differing or len(rows.x.columns) != len(test.x.columns):
+    differing = set(rows.x.columns) ^ set(test.x.columns)
+    if differing:
         raise GameError(
             f"All frames must have the same columns. Those of {whose} and of the test set differ in "
-            f"{shortened(', '.join(sorted(differing)) or 'how often one is there', 200)}."
+            f"{shortened(', '.join(sorted(map(str, differing))), 200)}."
         )
     return Rows(rows.x[list(test.x.columns)], rows.y)
 

@@ -299,7 +299,7 @@ class TorchSession:
     def _program(self, learner: TorchLearner) -> Program:
         """How the module is called. Where its models are trained one after the other, `apart` says why."""
         plain, in_steps = (Program(self.module, self.state, in_steps) for in_steps in (False, True))
-        looped = self.convolves and self.device == "cpu"
+        looped = self.convolves and self.device == "cpu" and not learner.together
         self.together = not self.apart and not looped
         if not self.together or isinstance(learner.model, str):
             return plain
