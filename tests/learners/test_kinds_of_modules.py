@@ -342,16 +342,45 @@ def test_convolutions_are_trained_side_by_side_on_a_cpu_unless_they_draw(kind: s
     assert largest_difference(two, one) < (1e-5 if draws else 1e-12)
 
 
+class Counting(nn.Module):
+    """Counts its calls in an attribute of Python, and says something else from the twentieth on."""
+
+    def __init__(self, training: bool) -> None:
+        super().__init__()
+        self.layer, self.calls, self.when = nn.Linear(64, 10), 0, training
+        self.kept: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += self.training is self.when
+        self.kept = x
+        return self.layer(x.flatten(1)) * (2 if self.calls > 20 else 1)
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_calls_that_are_counted_show_as_soon_as_they_count(training: bool, together: bool) -> None:
+    """Not in the checks, which are a few calls. What is kept of calls without harm is nobody's business."""
+    session = session_of(lambda: Counting(training), SGD, together)
+
+    def many_calls() -> None:
+        for _ in range(20):
+            session.evaluate(final_models(session, digits(), SGD, MASKS))
+
+    with pytest.raises(InputError, match="has come to say something else of the same samples"):
+        many_calls()
+
+
 @pytest.mark.slow
 def test_numbers_that_are_drawn_late_are_those_of_the_seed_all_the_same() -> None:
     class Late(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layer, self.head, self.passes = nn.Conv2d(1, 2, 3), nn.Linear(72, 10), 0
+            self.layer, self.head = nn.Conv2d(1, 2, 3), nn.Linear(72, 10)
+            self.register_buffer("start", self.head.bias.detach().clone())
 
         def forward(self, x: Tensor) -> Tensor:
-            self.passes += 1
-            noise = torch.rand(10) if self.passes > 20 else torch.zeros(10)
+            moved = (self.head.bias - self.start).abs().max() > 0.01
+            noise = torch.rand(10) if moved else torch.zeros(10)
             return self.head(self.layer(x).flatten(1)) + noise
 
     torch.set_num_threads(2)

@@ -6,19 +6,19 @@ These follow from what they are for, so that both train the same models, on ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+
+from fedvalue.learners.torch._modes import Function, Replacing
 
 __all__ = ["CountedDropout", "may_drop"]
 
 _WORD = 0xFFFFFFFF
 # How many of an input's dimensions are dropped by themselves: all, or samples and channels.
-_DROPPED: dict[Callable[..., Any], int | None] = {
+_DROPPED: dict[Function, int | None] = {
     nn.functional.dropout: None,
     nn.functional.dropout1d: 2,
     nn.functional.dropout2d: 2,
@@ -32,28 +32,17 @@ _FLOOR = (
 )  # what SELU tends to, far below zero: alpha dropout puts it in place of what it drops
 
 
-class CountedDropout(TorchFunctionMode):
+class CountedDropout(Replacing):
     """While it is active, layers that drop out do so by `key`, a number of 32 bits; one instance for one forward pass."""
 
     def __init__(self, key: Tensor) -> None:
-        super().__init__()
+        super().__init__({layer: partial(self._dropped, layer) for layer in _DROPPED})
         self.key = key
         self._layers = 0
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if func in _DROPPED:
-            return self._dropped(func, *args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
     def _dropped(
         self,
-        func: Callable[..., Any],
+        func: Function,
         input: Tensor,
         p: float = 0.5,
         training: bool = True,

@@ -6,7 +6,7 @@ where nobody can count them. Written as products, sums and dropout they are stac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 from types import FunctionType
 from typing import Any, TypeAlias
@@ -14,31 +14,21 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
+
+from fedvalue.learners.torch._modes import Function, Replacing
 
 __all__ = ["InSteps", "OneByOne"]
 
-_LEFT_ALIGNED = getattr(torch, "_nested_tensor_from_mask_left_aligned", None)
 State: TypeAlias = tuple[Tensor, ...]
 Cell: TypeAlias = Callable[[Tensor, State, Tensor, Tensor | None], State]
 
 
-class OneByOne(TorchFunctionMode):
+class OneByOne(Replacing):
     """While it is active, functions of torch that `vmap` computes otherwise than for one model, or not at all, are computed in
     a way that is the same for both."""
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if func is functional.embedding:
-            return _embedding(*args, **(kwargs or {}))
-        if func is _LEFT_ALIGNED:
-            return False  # a transformer asks, in evaluation, whether it may leave out what is masked
-        return func(*args, **(kwargs or {}))
+    def __init__(self) -> None:
+        super().__init__(_SAME)
 
 
 def _embedding(
@@ -52,26 +42,21 @@ def _embedding(
     return torch.where(padding, found.detach(), found)
 
 
-class InSteps(TorchFunctionMode):
+_SAME: dict[Function, Function] = {functional.embedding: _embedding}
+if hasattr(torch, "_nested_tensor_from_mask_left_aligned"):
+    # A transformer asks, in evaluation, whether it may leave out what is masked.
+    _SAME[torch._nested_tensor_from_mask_left_aligned] = lambda *args, **kwargs: False
+
+
+class InSteps(Replacing):
     """While it is active, attention and recurrent layers are computed in steps; entered after other modes, which see these."""
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if func is functional.multi_head_attention_forward:
-            with self:
-                return _MANY_HEADS(*args, **(kwargs or {}))
-        if func is functional.scaled_dot_product_attention:
-            return _attention(*args, **(kwargs or {}))
-        if func is Tensor.data_ptr:
-            return 0  # a recurrent layer on CUDA asks, and lays weights out for its own kernel unless two of them are the same
-        if func in _CELLS and _is_plain(*args, **(kwargs or {})):
-            return _recurrent(_CELLS[func], *args)
-        return func(*args, **(kwargs or {}))
+    def __init__(self) -> None:
+        super().__init__({functional.multi_head_attention_forward: self._many_heads, **_STEPS})
+
+    def _many_heads(self, *args: Any, **kwargs: Any) -> Any:
+        with self:
+            return _MANY_HEADS(*args, **kwargs)
 
 
 def _seen_through(function: Any) -> Any:
@@ -188,9 +173,19 @@ def _simple(activation: Callable[[Tensor], Tensor]) -> Cell:
     return cell
 
 
-_CELLS: dict[Callable[..., Any], Cell] = {
-    torch.lstm: _lstm,
-    torch.gru: _gru,
-    torch.rnn_tanh: _simple(torch.tanh),
-    torch.rnn_relu: _simple(torch.relu),
+def _stepped(function: Function, cell: Cell) -> Function:
+    """A recurrent layer of torch in steps, unless its texts are packed or its states narrower than its cells."""
+
+    def layer(*args: Any, **kwargs: Any) -> Any:
+        return _recurrent(cell, *args) if _is_plain(*args, **kwargs) else function(*args, **kwargs)
+
+    return layer
+
+
+_STEPS: dict[Function, Function] = {
+    functional.scaled_dot_product_attention: _attention,
+    torch.lstm: _stepped(torch.lstm, _lstm),
+    torch.gru: _stepped(torch.gru, _gru),
+    torch.rnn_tanh: _stepped(torch.rnn_tanh, _simple(torch.tanh)),
+    torch.rnn_relu: _stepped(torch.rnn_relu, _simple(torch.relu)),
 }

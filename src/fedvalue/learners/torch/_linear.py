@@ -11,31 +11,21 @@ its own in a batch of them, and its matrices are filled up to whole cache lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+
+from fedvalue.learners.torch._modes import Function, Replacing
 
 __all__ = ["LINE", "StackedLinear", "column_major"]
 
 LINE = 16  # numbers in a cache line, and a multiple of those in any vector register
 
 
-class StackedLinear(TorchFunctionMode):
+class StackedLinear(Replacing):
     """Computes x·Wᵀ as (W·xᵀ)ᵀ while it is active: the backward pass then gives the gradient of W itself."""
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if func is nn.functional.linear and args and args[0].dim() > 1:
-            return _linear(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+    def __init__(self) -> None:
+        super().__init__(_STACKED)
 
 
 def column_major(tensor: Tensor) -> Tensor:
@@ -44,6 +34,8 @@ def column_major(tensor: Tensor) -> Tensor:
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    if input.dim() == 1:
+        return nn.functional.linear(input, weight, bias)
     samples = input.flatten(0, -2)
     count, features = samples.shape
     more_samples, more_features = -count % LINE, -features % LINE
@@ -59,3 +51,6 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
         product = torch.matmul(weight, samples.mT)
     product = product.mT[:count].reshape(*input.shape[:-1], -1)
     return product if bias is None else product + bias
+
+
+_STACKED: dict[Function, Function] = {nn.functional.linear: _linear}

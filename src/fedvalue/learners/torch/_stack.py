@@ -22,14 +22,14 @@ from torch.func import vmap
 from fedvalue.errors import InputError
 from fedvalue.learners._scores import outcomes
 from fedvalue.learners._threads import one_thread
-from fedvalue.learners.losses import Loss
 from fedvalue.learners.memory import available_memory, row_cost
 from fedvalue.learners.torch._buffers import HeldBuffers
-from fedvalue.learners.torch._checks import awake, check_batches
+from fedvalue.learners.torch._checks import check_batches
 from fedvalue.learners.torch._dropout import may_drop
+from fedvalue.learners.torch._echo import Echo
 from fedvalue.learners.torch._inputs import call, filled, taken, tensors
 from fedvalue.learners.torch._linear import LINE, StackedLinear
-from fedvalue.learners.torch._losses import Losses
+from fedvalue.learners.torch._losses import losses_of
 from fedvalue.learners.torch._models import PooledConv2d
 from fedvalue.learners.torch._parts import Program, on_device, side_by_side
 from fedvalue.learners.torch._random import seeded
@@ -39,7 +39,7 @@ from fedvalue.learners.torch._stacking import same_but_for_training, why_not_eva
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import average, loss_drops, step
 from fedvalue.outcome import Outcome
-from fedvalue.scenarios import Scenario, leaves, mapped, rows_joined
+from fedvalue.scenarios import Scenario, leaves, rows_joined
 from fedvalue.training import Training
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ Result = TypeVar("Result")
 _ROWS_IN_TRAINING, _ROWS_IN_WAVE = 64, 320
 _ROWS_TO_SHARE = 16  # from here on it pays to train rows that share samples by themselves
 _TEST_CHUNK = 4096
-_SAMPLES_OF_LOSS = 8  # on which one of the user's is tried
 # Launches cost more than steps in vain: rows that make up to so many times as many steps are trained together on CUDA.
 _LITTLE_REST = 1.25
 _TWO_SEEDS = (0, 1)
@@ -84,7 +83,11 @@ class TorchSession:
         checked = learner.checked(scenario, training.seed)
         self.module, self.form = checked.module.to(device), checked.form
         self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
-        self.losses = self._losses(learner.loss)
+        self.losses = losses_of(learner.loss, self.form, scenario, self.module, device)
+        if training.class_weights and not self.losses.per_sample:
+            raise InputError(
+                "class_weights need a loss that returns the loss of every sample, not their mean."
+            )
         self.apart = self.note = check_rules(scenario, training, self.module) or self.losses.apart
         self.x = tensors(rows_joined([c.x for c in scenario.clients]), device)
         # Targets are trained on a common scale; what comes out is measured in their own unit.
@@ -123,24 +126,6 @@ class TorchSession:
         shares = (half, half // len(self.programs))
         fitting = zip(most, shares, self.cost, strict=True)
         self.rows, self.chunk = (max(1, min(most, share // cost)) for most, share, cost in fitting)
-
-    def _losses(self, loss: str | Loss | None) -> Losses:
-        """The loss of samples, tried on a few of them; a pass that changes nothing in the module."""
-        found = Losses(loss, self.form, self.scenario)
-        if loss is None:
-            return found
-        self.module.eval()
-        there = len(self.scenario.test.y)  # fewer than test rows where these are elsewhere
-        rows = np.linspace(0, there - 1, _SAMPLES_OF_LOSS).round().astype(np.int64)
-        samples = taken(tensors(self.scenario.test.x), torch.from_numpy(rows))
-        y = torch.from_numpy(self.scenario.scale.scaled(self.scenario.test.y[rows])).to(self.device)
-        with awake(self.module):
-            found.tried(call(self.module, mapped(lambda t: t.to(self.device), samples)), y)
-        if self.training.class_weights and not found.per_sample:
-            raise InputError(
-                "class_weights need a loss that returns the loss of every sample, not their mean."
-            )
-        return found
 
     def memory(self, rows: int) -> int:
         """An upper estimate of the bytes that so many local trainings side by side take."""
@@ -235,18 +220,34 @@ class TorchSession:
     ) -> list[Result]:
         small = self.device == "cpu" and self._widest_batch() <= _SAMPLES_FOR_ONE_THREAD
         with self.lock, on_device(self.device, self.convolves):
+            echo = self.echo  # of the time before
             for program in self.programs:
                 program.module.train(training)
-            if self.in_parts:
-                before = torch.get_rng_state()
-                found = side_by_side(work, parts, self.programs)
-                if self.together or torch.equal(before, torch.get_rng_state()):
-                    return found
-                # The module has drawn random numbers, but not when it was tried: again, one after the other.
-                torch.set_rng_state(before)
-                self.in_parts, self.steps = False, replace(self.steps, draws=True)
-            with one_thread() if small else nullcontext():
-                return [work(self.programs[0], part) for part in parts]
+            found = self._worked(work, parts, small)
+            if echo is not None:
+                for program in self.programs:
+                    echo.check(program.module)
+            return found
+
+    def _worked(
+        self, work: Callable[[Program, Part], Result], parts: Sequence[Part], small: bool
+    ) -> list[Result]:
+        if self.in_parts:
+            before = torch.get_rng_state()
+            found = side_by_side(work, parts, self.programs)
+            if self.together or torch.equal(before, torch.get_rng_state()):
+                return found
+            # The module has drawn random numbers, but not when it was tried: again, one after the other.
+            torch.set_rng_state(before)
+            self.in_parts, self.steps = False, replace(self.steps, draws=True)
+        with one_thread() if small else nullcontext():
+            return [work(self.programs[0], part) for part in parts]
+
+    @cached_property
+    def echo(self) -> Echo | None:
+        """What a module of one's own says now; our own remember nothing."""
+        own = not isinstance(self.learner.model, str)
+        return Echo(self.module, filled(taken(self.test_x, slice(0, 2)), 2)) if own else None
 
     step = staticmethod(step)
 
