@@ -310,6 +310,17 @@ ABUSES: dict[str, Callable[[Path], Any]] = {
     "a merge with nothing": lambda p: fv.UtilityStore(p / "s.db").merge(p / "no.db"),
     "a merge with a number": lambda p: fv.UtilityStore(p / "s.db").merge(3),
     "an outcome without metrics": lambda p: fv.UtilityStore(p / "s.db").append("g", [(1, fv.Outcome({"a": "b"}))]),
+    # what functions are called with, and paths
+    "a stage of a benchmark that is none": lambda p: fv.benchmark(TABLE, on_stage=3),
+    "methods of a benchmark as a number": lambda p: fv.benchmark(TABLE, 3),
+    "an observer of a run that is none": lambda p: fv.run(scenario(), model="linear", rounds=1, on_outcome={}),
+    "copies as a rule": lambda p: fv.payout(VALUES, 100, copies="share"),
+    "a table at the level of a text": lambda p: VALUES.table("high"),
+    "a disclosure of a number": lambda p: fv.Disclosure.from_dict(3),
+    "a disclosure of something else": lambda p: fv.Disclosure.from_dict({"a": 1}),
+    "claims as a number": lambda p: fv.what_if_claimed(fv.FederatedGame(scenario()), rows=3),
+    "a claim of nothing": lambda p: fv.what_if_claimed(fv.FederatedGame(scenario()), scales=[0]),
+    "a path with a name of 300 letters": lambda p: fv.value(TABLE, "exact", store="ü" * 300),
     # scoring
     "scores of other lengths": lambda p: scoring.relative_l2([1.0], [1.0, 2.0]),
     "scores of text": lambda p: scoring.skill(["a"], ["b"]),

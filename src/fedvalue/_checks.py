@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
 from numbers import Integral, Real
-from os import PathLike, fspath
+from os import PathLike, fsencode, fspath
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
@@ -35,6 +35,8 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
+
+_LONGEST_NAME = 255  # bytes of a file's name
 
 _LONGEST = 60  # characters of a value in a message
 
@@ -134,7 +136,9 @@ def as_path(name: str, value: Any) -> Path:
     if isinstance(value, (str, PathLike)):
         text = fspath(value)
         if isinstance(text, str) and text and "\0" not in text:
-            return Path(text)
+            path = Path(text)
+            if all(len(fsencode(part)) <= _LONGEST_NAME for part in path.parts):
+                return path
     raise InputError(f"{name} must be a path. Got {_shown(value)}.")
 
 

@@ -198,6 +198,13 @@ def payout(
         raise InputError(
             f"{values.warning} To share the pot out by these values all the same: anyway=True (--anyway)."
         )
+    expect(
+        "copies",
+        copies,
+        (Copies, type(None)),
+        "what fv.copies_once gives",
+        "Got the name of a rule? fv.copies_once(…) applies it.",
+    )
     parties = Parties.of(values, copies)
     firm = stability(parties, chosen, float(least), draws)
     of_absent = read_rule(absent)

@@ -14,7 +14,7 @@ from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.games import Game, GameLike, Reseeded, as_game
 from fedvalue.run._methods import MethodLike, as_method, default_budget
-from fedvalue.run._observers import OnStage
+from fedvalue.run._observers import Observer, OnStage
 from fedvalue.run._requests import request
 from fedvalue.run._valuation import run_requests, value
 from fedvalue.values import Values
@@ -83,6 +83,7 @@ def benchmark(
     >>> [score.method for score in found.scores]
     ['equal', 'ipss']
     """
+    Observer(on_stage=on_stage)
     the_game, tell = as_game(game), on_stage or (lambda text: None)
     if isinstance(seeds, str) or not isinstance(seeds, Sequence) or not len(seeds):
         raise InputError(f"seeds must be a list of at least one whole number. Got {seeds!r}.")
@@ -90,6 +91,8 @@ def benchmark(
         "The budget", default_budget(the_game.n) if budget is None else budget, 1, error=BudgetError
     )
     names = [m for m in ESTIMATORS.values() if not m.view] if methods is None else methods
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InputError(f"methods must be a list of methods, such as ['ipss', 'surrogate']. Got {names!r}.")
     chosen = [as_method(method) for method in names]
     tell(f"exact values from {1 << the_game.n:,} coalitions")
     truth = _exact(the_game) if the_game.n <= LARGEST_TRUTH else None

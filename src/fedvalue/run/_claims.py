@@ -110,7 +110,7 @@ def what_if_claimed(
             f"Claims are looked at for up to {_MOST_CLIENTS} clients; their updates are averaged for all coalitions. Got "
             f"{game.n}."
         )
-    factors = [*((_factor(f), 1.0) for f in rows), *((1.0, _factor(f)) for f in scales)]
+    factors = [*((f, 1.0) for f in _factors("rows", rows)), *((1.0, f) for f in _factors("scales", scales))]
     averages = _Averages(game, game.trace())
     honest = averages.values([1.0] * game.n, [1.0] * game.n)
     found = []
@@ -134,11 +134,11 @@ def what_if_claimed(
     return Claims(tuple(found), game.training.weights, game.training.max_share)
 
 
-def _factor(given: float) -> float:
-    number = float(as_array([given], "A factor", np.float64)[0])
-    if not (np.isfinite(number) and number > 0):
-        raise InputError(f"A claim is a factor above 0, such as 10. Got {given!r}.")
-    return number
+def _factors(name: str, given: Sequence[float]) -> list[float]:
+    factors = as_array(given, name, np.float64)
+    if factors.ndim != 1 or not (np.isfinite(factors) & (factors > 0)).all():
+        raise InputError(f"{name} must be a list of factors above 0, such as [0.1, 10]. Got {given!r}.")
+    return [float(factor) for factor in factors]
 
 
 def _share(values: Array, i: int) -> float:

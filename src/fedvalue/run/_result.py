@@ -30,7 +30,7 @@ from fedvalue.run._folder import (
     enter,
     take_over,
 )
-from fedvalue.run._observers import Evaluation, OnOutcome
+from fedvalue.run._observers import Evaluation, Observer, OnOutcome
 from fedvalue.run._plots import plot_coalitions
 from fedvalue.run._words import heading, result_lines
 from fedvalue.store import History, UtilityStore, read_history
@@ -55,6 +55,7 @@ class Meter:
 
     def watched(self, also: OnOutcome | None) -> OnOutcome:
         """An observer that remembers, and tells another one."""
+        Observer(on_outcome=also)
 
         def on_outcome(evaluation: Evaluation) -> None:
             trial = evaluation.mask, evaluation.replicate
@@ -200,9 +201,10 @@ class Result:
 
     def write_values(self, folder: str | PathLike[str]) -> None:
         """Leaves values.json in a folder, and the agreement that they were made under."""
+        out = as_path("folder", folder)
         if self.job.agreed is not None:
-            self.job.agreed.save(Path(folder) / AGREEMENT_FILE)
-        self.values.save(Path(folder) / VALUES_FILE)
+            self.job.agreed.save(out / AGREEMENT_FILE)
+        self.values.save(out / VALUES_FILE)
 
     def history(self) -> History:
         """Every training behind the values: all that the store has, or those of this run."""

@@ -97,7 +97,8 @@ class Disclosure:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Disclosure:
         """From what `to_dict` gave."""
-        if not isinstance(data["clients"], list | tuple):
+        listed = isinstance(data, Mapping) and data.keys() >= {"clients", "apart", "is_complete"}
+        if not listed or not isinstance(data["clients"], list | tuple):
             raise InputError("A disclosure holds a list of clients.")
         clients = tuple(Disclosed(**one) for one in data["clients"])
         return cls(clients, data["apart"], data["is_complete"])

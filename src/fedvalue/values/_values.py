@@ -405,4 +405,4 @@ class Values:
 
     def table(self, level: float = 0.95) -> Table:
         """A rich table: client, value, ±, share and a bar."""
-        return table(self, level)
+        return table(self, between("The level of an interval", level, 0, 1))
