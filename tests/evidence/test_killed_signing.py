@@ -14,7 +14,7 @@ import fedvalue as fv
 from fedvalue.agreement import make_key, read_agreement, read_public_line
 from fedvalue.agreement._keys import sign_with
 from fedvalue.evidence import sign
-from fedvalue.run._folder import keep_earlier
+from fedvalue.run._folder import keep_earlier, refuse_signed
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
 
@@ -85,11 +85,18 @@ def test_signing_results(whole: Path, tmp_path: Path) -> None:
 
 
 def test_results_that_make_way(whole: Path, tmp_path: Path) -> None:
-    before, stages = content(whole / "run"), 0
+    base, stages = tmp_path / "base", 0
+    shutil.copytree(whole / "run", base)
+    (base / "sent" / "to").mkdir(parents=True)
+    shutil.copyfile(base / "payout.json", base / "sent" / "to" / "payout.json")
+    sign(base, whole / "operator")
+    with pytest.raises(fv.InputError, match="is signed"):
+        refuse_signed(base / "sent" / "to" / "payout.json")
+    before = content(base)
     results = {name: data for name, data in before.items() if not name.startswith("store.db")}
     while True:
         run = tmp_path / f"{stages}"
-        shutil.copytree(whole / "run", run)
+        shutil.copytree(base, run)
         killed = killed_before(stages, run, lambda run=run: keep_earlier(run))
         there = content(run)
         kept = {name.split("/", 2)[-1]: data for name, data in there.items() if name.startswith("earlier/")}
@@ -99,6 +106,7 @@ def test_results_that_make_way(whole: Path, tmp_path: Path) -> None:
             assert there == before
         keep_earlier(run)
         assert results.keys() & content(run).keys() == {"disclosure.json"}  # which run after run is added to
+        assert killed or not (run / "sent").exists()
         copies = [content(folder) for folder in (run / "earlier").iterdir() if folder.name[0] != "."]
         assert results in copies
         if not killed:
