@@ -206,12 +206,15 @@ class TestPlansOfOnesOwn:
 
 
 class TestFewClients:
-    @pytest.mark.parametrize(("n", "budget", "trained"), [(1, 64, 50), (2, 64, 63), (3, 64, 63), (3, 15, 14)])
+    @pytest.mark.parametrize("method", ["surrogate", "surrogate-adaptive"])
+    @pytest.mark.parametrize(
+        ("n", "budget", "trained"), [(1, 64, 50), (2, 64, 63), (3, 64, 63), (3, 15, 14), (4, 500, 495)]
+    )
     def test_the_budget_is_used_as_far_as_there_are_trainings(
-        self, n: int, budget: int, trained: int
+        self, n: int, budget: int, trained: int, method: str
     ) -> None:
         table = np.random.default_rng(n).random((50, 1 << n))
-        values = fv.value(fv.TableGame(table), "surrogate", budget=budget)
+        values = fv.value(fv.TableGame(table), method, budget=budget)
         assert values.evaluations == trained
 
     def test_a_budget_for_everything_gives_the_exact_values_of_the_mean(self) -> None:

@@ -39,7 +39,12 @@ from fedvalue.estimators.surrogate._luck_of_a_seed import (
 from fedvalue.estimators.surrogate._one_seed import Known, OneSeed
 from fedvalue.estimators.surrogate._prior import Prior
 from fedvalue.estimators.surrogate._reuse import coalitions_of_others, spared
-from fedvalue.estimators.surrogate._seeds import candidate_trials, default_seeds, seeded_plan
+from fedvalue.estimators.surrogate._seeds import (
+    candidate_trials,
+    default_seeds,
+    seeded_plan,
+    untrained_trials,
+)
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
 from fedvalue.estimators.surrogate._target import Target
 from fedvalue.values import Estimate
@@ -226,10 +231,13 @@ def _adaptive_over_seeds(
     while True:
         estimate, prior = data.fit()
         left = min(batch, budget - len(data.utility))
-        if _reached(estimate, target) or left < 1 or prior is None:
+        if _reached(estimate, target) or left < 1 or (prior is None and not data.is_complete):
             return data.with_forecast(estimate, prior, most_seeds, rng)
-        candidates = candidate_trials(n, data.utility, range(seeds), 512, rng, least)
-        new, _ = data.best_additions(_cautious(prior), candidates, left)
+        new: list[Trial] = []
+        if prior is not None:
+            candidates = candidate_trials(n, data.utility, range(seeds), 512, rng, least)
+            new, _ = data.best_additions(_cautious(prior), candidates, left)
+        new = new or untrained_trials(n, data.utility, range(seeds), left, least)
         if not new:
             return estimate
         data = data.extended(new, (yield new), chosen=True)

@@ -12,6 +12,7 @@ outlier among the clients is outvoted, and luck makes N without a client the lea
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from math import comb
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from fedvalue.coalitions import Trial, complement, full_mask
 from fedvalue.estimators.surrogate._design import fixed_plan, others
 
-__all__ = ["PER_SEED", "candidate_trials", "default_seeds", "seeded_plan"]
+__all__ = ["PER_SEED", "candidate_trials", "default_seeds", "seeded_plan", "untrained_trials"]
 
 PER_SEED = 8  # trainings; with fewer the levels of seeds are not known well
 _MOST_SEEDS = 16  # beyond, luck is no longer what limits the values
@@ -98,6 +99,18 @@ def candidate_trials(
         both = {split[0], complement(split[0], n)}
         offered += [(mask, seed) for mask in both if mask.bit_count() >= least]
     return [trial for trial in dict.fromkeys(offered) if trial not in known]
+
+
+def untrained_trials(
+    n: int, known: Collection[Trial], seeds: Sequence[int], most: int, least: int = 1
+) -> list[Trial]:
+    """So many of the trainings that are left with these seeds, seed by seed: for few clients, who soon have no others.
+
+    >>> untrained_trials(2, [(0b01, 0), (0b11, 1)], range(2), 3)
+    [(2, 0), (3, 0), (1, 1)]
+    """
+    every = ((mask, seed) for seed in seeds for mask in range(1, 1 << n) if mask.bit_count() >= least)
+    return list(islice((trial for trial in every if trial not in known), most))
 
 
 def _splits(masks: Iterable[int], n: int, rng: np.random.Generator) -> list[list[int]]:

@@ -72,6 +72,11 @@ class SeveralSeeds:
     def seeds(self) -> NDArray[np.intp]:
         return np.array([seed for _, seed in self.utility], dtype=np.intp)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all coalitions were trained with every seed that was used."""
+        return len(self.utility) == len(set(self.seeds)) * ((1 << self.n) - 1)
+
     @cached_property
     def means(self) -> OneSeed:
         """Every coalition once, with the mean over its seeds: what allowances are judged by."""
@@ -84,7 +89,7 @@ class SeveralSeeds:
     def fit(self) -> tuple[Estimate, Prior | None]:
         """Values with both parts of their error, and the fitted prior where there is something left to learn."""
         n, count = self.n, len(set(self.seeds))
-        if len(self.utility) == count * ((1 << n) - 1):
+        if self.is_complete:
             return self._complete(), None
         kept = points(self.masks, n)
         observed = np.fromiter(self.utility.values(), float)[kept]
