@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from fedvalue.errors import InputError
 from fedvalue.flower._forms import Form
-from fedvalue.flower._plan import _alike
+from fedvalue.flower._plan import FederationPlan, _alike, plan_of
 from fedvalue.flower._reports import kind_of, remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._trainer import FlowerTrainer
@@ -90,6 +91,22 @@ def both_right(outputs: np.ndarray, labels: np.ndarray) -> float:
     return float(((outputs > 0) == labels).all(1).mean())
 
 
+def planned(game: FederatedGame, roster: Roster) -> FederationPlan:
+    """The dry run."""
+    limits = {"memory": 1 << 30, "message_bytes": 1 << 26, "checkpoints": False, "patience": 1.0}
+    return plan_of(
+        game,
+        roster,
+        method="exact",
+        options={},
+        budget=None,
+        store=Path("none"),
+        job={},
+        members=(),
+        **limits,  # type: ignore[arg-type]
+    )
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_several_inputs_and_a_label_for_every_token(named: bool) -> None:
     """The same game with the same utilities as in one process."""
@@ -136,6 +153,8 @@ def test_a_task_of_ones_own_is_measured_on_the_server_only() -> None:
     game = FederatedGame(seen, learner, RULES, metric=both_right, trainer=FlowerTrainer(grid, roster))
     with pytest.raises(InputError, match="'both_right' needs the test rows on the server"):
         dict(game.evaluate([1]))
+    with pytest.raises(InputError, match="'both_right' needs the test rows on the server"):
+        planned(game, roster)
 
 
 def test_labels_of_another_shape_are_refused() -> None:
@@ -161,6 +180,8 @@ def test_trees_are_not_exchanged() -> None:
     game = FederatedGame(seen, "xgboost", Training(rounds=2), trainer=FlowerTrainer(grid, roster))
     with pytest.raises(InputError, match="Only models that are sets of named arrays"):
         dict(game.evaluate([1]))
+    with pytest.raises(InputError, match="Only models that are sets of named arrays"):
+        planned(game, roster)
 
 
 def test_the_dry_run_has_rows_of_the_same_form() -> None:

@@ -24,7 +24,7 @@ from fedvalue.errors import InputError
 from fedvalue.flower._arrays import bytes_of, to_arrays
 from fedvalue.flower._reports import PartialScenario
 from fedvalue.flower._roster import Roster
-from fedvalue.flower._session import need_arrays
+from fedvalue.flower._session import need_arrays, need_built_in
 from fedvalue.games import FederatedGame
 from fedvalue.run import agreement_on, method_request, planned_trials, stored_trials
 from fedvalue.scenarios import Dataset, Scenario
@@ -160,8 +160,9 @@ def plan_of(
     members: Sequence[Mapping[str, Any]],
 ) -> FederationPlan:
     """What valuing this game in the federation would take."""
-    need_arrays(game.learner)
     scenario, training = game.scenario, game.training
+    need_arrays(game.learner)
+    need_built_in(scenario, [game.metric] if game.stored_as != game.metric else [])
     asked, asks = planned_trials(game, method_request(method, options), budget, training.seed)
     stored = 0
     if asked is None:  # all coalitions of very many clients are counted, not listed

@@ -34,9 +34,10 @@ from fedvalue.flower._limits import Limits, Watch
 from fedvalue.flower._messages import Failure
 from fedvalue.flower._nodes import AloneTraining, Nodes
 from fedvalue.outcome import Outcome
+from fedvalue.scenarios import Scenario
 from fedvalue.training import AveragingSession, Drawing, Learner, Seeds, Stack, Telling, Training, reseeds
 
-__all__ = ["FlowerSession", "need_arrays"]
+__all__ = ["FlowerSession", "need_arrays", "need_built_in"]
 
 _ARRAYS_ONLY = (
     "Only models that are sets of named arrays can be trained in a Flower federation: torch models are, trees and models that "
@@ -48,6 +49,15 @@ def need_arrays(learner: Learner) -> None:
     """Refuses a learner whose models nodes could not be sent, before it looks for rows that are not here."""
     if not learner.averages:
         raise InputError(_ARRAYS_ONLY)
+
+
+def need_built_in(scenario: Scenario, own: Sequence[str]) -> None:
+    """Refuses metrics of one's own, by these names, where the nodes measure."""
+    if own and not scenario.test.here:
+        raise InputError(
+            f"The metric {', '.join(map(repr, own))} needs the test rows on the server, and here the nodes hold them and measure "
+            "models with the built-in metrics. Give the server a test set, or choose a built-in metric."
+        )
 
 
 @dataclass

@@ -27,9 +27,9 @@ from fedvalue.flower._lost import unavailable
 from fedvalue.flower._messages import Grid
 from fedvalue.flower._nodes import Nodes
 from fedvalue.flower._packing import Stacks
-from fedvalue.flower._reports import RemoteData, kind_of
+from fedvalue.flower._reports import kind_of
 from fedvalue.flower._roster import Roster
-from fedvalue.flower._session import FlowerSession, need_arrays
+from fedvalue.flower._session import FlowerSession, need_arrays, need_built_in
 from fedvalue.flower._tally import Tally
 from fedvalue.flower._witness import Witness
 from fedvalue.learners.metrics import Measuring
@@ -341,17 +341,12 @@ class FlowerTrainer:
         self, roster: Roster, scenario: Scenario, learner: Learner, training: Training
     ) -> FlowerSession:
         """A session with these clients by our own messages; another kind of app needs another one."""
-        at_nodes = isinstance(scenario.test, RemoteData)
-        if at_nodes and isinstance(learner, Measuring) and learner.own_metrics:
-            names = ", ".join(repr(metric.name) for metric in learner.own_metrics.values())
-            raise InputError(
-                f"The metric {names} needs the test rows on the server, and here the nodes hold them and measure "
-                "models with the built-in metrics. Give the server a test set, or choose a built-in metric."
-            )
+        own = learner.own_metrics.values() if isinstance(learner, Measuring) else ()
+        need_built_in(scenario, [metric.name for metric in own])
         need_arrays(learner)
         inner = cast(AveragingSession, learner.session(scenario, training, self.device, self.memory))
         stacks = Stacks(scenario, learner, training, self.message_bytes)
-        measure = StacksAtNodes(stacks, isinstance(inner, Telling)) if at_nodes else None
+        measure = StacksAtNodes(stacks, isinstance(inner, Telling)) if not scenario.test.here else None
         checkpoint = self.checkpoint_of(inner, scenario, learner, training)
         nodes = Nodes(roster, stacks, self.deadline, self._witness(roster, stacks))
         return FlowerSession(inner, nodes, self.memory, measure, checkpoint=checkpoint)
