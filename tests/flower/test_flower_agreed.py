@@ -55,7 +55,7 @@ class Consortium:
 def consortium(tmp_path_factory: pytest.TempPathFactory) -> Consortium:
     found = Consortium(tmp_path_factory.mktemp("agreed"))
     value_federation(found.signing.grid(), found.settings(agreement=str(found.file)), TASK)
-    fv.evidence.sign(found.out, found.operator)
+    fv.sign(found.out, found.operator)
     return found
 
 

@@ -44,7 +44,7 @@ class Consortium:
         agreement.save(self.file)
         settings = self.signing.settings(self.out, method="loo", agreement=str(self.file))
         value_federation(self.signing.grid(), settings, TASK)
-        fv.evidence.sign(self.out, self.operator)
+        fv.sign(self.out, self.operator)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def forged(
     copy: Path,
     book: Callable[[Lines], Lines | None] = lambda lines: lines,
     record: Callable[[Record], object] = lambda record: None,
-) -> fv.evidence.Verdict:
+) -> fv.Verdict:
     """The verdict on a copy that the operator has altered, made sound again as far as that goes, and signed."""
     shutil.copytree(consortium.out, copy)
     write_lines(copy, book(lines_of(copy)))
@@ -67,11 +67,11 @@ def forged(
     (copy / "run.json").write_text(json.dumps(sealed(told)))
     (copy / "report.html").unlink()
     (copy / "evidence.json").unlink()
-    fv.evidence.sign(copy, consortium.operator)
+    fv.sign(copy, consortium.operator)
     return fv.verify(copy, consortium.file)
 
 
-def said(verdict: fv.evidence.Verdict) -> list[Check]:
+def said(verdict: fv.Verdict) -> list[Check]:
     return [check for check in verdict.checks if check.what == WHAT]
 
 

@@ -86,6 +86,9 @@ def test_the_app_leaves_it_for_whoever_waits(tmp_path: Path, caplog: pytest.LogC
     assert not (tmp_path / "values.json").exists()
     with pytest.raises(InputError, match=r"Expected a plan in the format"):
         FederationPlan.from_dict({"format": "another"})
+    for members in ("Bern", ["Bern"], {"Bern": "key"}):
+        with pytest.raises(InputError, match="members of a plan must be a list of clients"):
+            FederationPlan.from_dict({**plan.to_dict(), "members": members})
 
 
 @pytest.mark.parametrize("method", ["surrogate", "exact", "or", "dig-fl"])

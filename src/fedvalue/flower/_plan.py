@@ -83,6 +83,11 @@ class FederationPlan:
         """What `to_dict` gave."""
         if data.get("format") != _FORMAT:
             raise InputError(f"Expected a plan in the format {_FORMAT!r}. Got {data.get('format')!r}.")
+        members = data.get("members", [])
+        if not isinstance(members, (list, tuple)) or not all(
+            isinstance(one, dict) and "key" in one for one in members
+        ):
+            raise InputError("The members of a plan must be a list of clients, each with its key.")
         return cls(**{name: value for name, value in data.items() if name not in ("format", "seconds")})
 
     def agree(
