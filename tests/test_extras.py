@@ -14,6 +14,7 @@ import pytest
 from fedvalue._checks import did_you_mean, whole
 from fedvalue._extras import EXTRAS, is_installed, limited_threads, need
 from fedvalue.errors import BudgetError, InputError, MissingExtraError
+from fedvalue.learners import make_learner
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -67,6 +68,14 @@ class TestNeed:
         with pytest.raises(ModuleNotFoundError, match="not_there_at_all") as caught:
             need("broken_extra")
         assert not isinstance(caught.value, MissingExtraError)
+
+    @pytest.mark.parametrize("name", ["sklearn:sklearn.linear_model.LogisticRegression", "an object"])
+    def test_estimators_in_scenarios_need_torch(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        from sklearn.linear_model import LogisticRegression
+
+        monkeypatch.setitem(sys.modules, "torch", None)
+        with pytest.raises(MissingExtraError, match=r"needs PyTorch.*fedvalue\[torch\]"):
+            make_learner(LogisticRegression() if name == "an object" else name)
 
     def test_install_lines_name_extras_that_exist(self) -> None:
         extras = PROJECT["optional-dependencies"]

@@ -44,6 +44,7 @@ def make_learner(model: str | Learner | Callable[..., Any], **options: Any) -> L
     """
     if isinstance(model, str) and model.startswith(_SCIKIT):
         need("sklearn", f"The model {model!r}")
+        need("torch", f"The model {model!r}")  # metrics are computed by it
         from fedvalue.learners.pooled_estimator import named_estimator
 
         return named_estimator(model, options)
@@ -69,6 +70,7 @@ def make_learner(model: str | Learner | Callable[..., Any], **options: Any) -> L
     if _is_learner(model):
         return cast(Learner, model)
     if is_estimator(model) or is_estimator_class(model):  # which is refused in words
+        need("torch", "An estimator as the model of a scenario")
         from fedvalue.learners.pooled_estimator import PooledEstimator
 
         return PooledEstimator(model)
