@@ -67,6 +67,30 @@ def small_job(**options: Any) -> fv.Job:
     return fv.Job("synthetic", clients=2, samples=10, method="exact", options={"noise": False}, **options)
 
 
+class Own:
+    """A game of one's own, correct but for what is given."""
+
+    n, names, id, doubts, replicates = 2, ("a", "b"), "own", (), 1
+
+    def __init__(self, **wrong: Any) -> None:
+        self.__dict__.update(wrong)
+
+    def evaluate(self, masks: Any, replicate: int = 0) -> Any:
+        return [(mask, fv.Outcome({"utility": 1.0})) for mask in masks]
+
+    def utility(self, outcome: fv.Outcome) -> Any:
+        return outcome.metrics["utility"]
+
+
+def of_own(path: Path, **wrong: Any) -> fv.Values:
+    return fv.value(Own(**wrong), "exact", store=path / "own.db")
+
+
+def asks_for_a_late_seed(n: int, budget: int, rng: np.random.Generator, *, most_seeds: int | None) -> Any:
+    yield [(3, 10**30)]
+    return fv.Estimate(np.zeros(n))
+
+
 # Name of a wrong call: what it does. The path is an empty folder.
 ABUSES: dict[str, Callable[[Path], Any]] = {
     # TableGame, and what is taken for one
@@ -128,6 +152,22 @@ ABUSES: dict[str, Callable[[Path], Any]] = {
     "the value of a scenario": lambda p: fv.value(scenario()),
     "the value of a dict": lambda p: fv.value({"a": 1.0, "b": 2.0}),
     "the value of an incomplete game": lambda p: fv.value(type("G", (), {"n": 2, "evaluate": None})()),
+    "a game without clients": lambda p: of_own(p, n=0),
+    "a game of a text": lambda p: of_own(p, n="2"),
+    "a game with one name twice": lambda p: of_own(p, names=("a", "a")),
+    "a game without names": lambda p: of_own(p, names=None),
+    "a game with a number as its id": lambda p: of_own(p, id=5),
+    "a game without an id": lambda p: of_own(p, id=""),
+    "a game without replicates": lambda p: of_own(p, replicates=0),
+    "a game whose utility is no function": lambda p: of_own(p, utility=None),
+    "a game with text as utility": lambda p: of_own(p, utility=str),
+    "a game with complex utilities": lambda p: of_own(p, utility=lambda outcome: np.complex128(1 + 1j)),
+    "a game that lacks its metric": lambda p: of_own(p, utility=lambda outcome: outcome.metrics["accuracy"]),
+    "a game that evaluates to nothing": lambda p: of_own(p, evaluate=lambda masks, replicate: None),
+    "a game that gives numbers": lambda p: of_own(p, evaluate=lambda masks, replicate: [(m, 1.0) for m in masks]),
+    "a game that gives outcomes alone": lambda p: of_own(p, evaluate=lambda masks, replicate: [fv.Outcome({"utility": 1.0}) for _ in masks]),
+    "a game that gives a coalition of others": lambda p: of_own(p, evaluate=lambda masks, replicate: [(4, fv.Outcome({"utility": 1.0}))]),
+    "a seed that no store holds": lambda p: fv.value(fv.FunctionGame(2, lambda c, seed: 1.0, batch=False, key="k"), fv.Method("late", asks_for_a_late_seed, uses_seeds=True), budget=3, store=p / "s.db"),
     "an unknown method": lambda p: fv.value(TABLE, "exakt"),
     "a method as a list": lambda p: fv.value(TABLE, method=["exact"]),
     "a method as a number": lambda p: fv.value(TABLE, method=3),
@@ -336,6 +376,15 @@ def test_a_wrong_call_is_one_sentence(name: str, tmp_path: Path, monkeypatch: py
     assert text.rstrip().endswith((".", "?")) or "\nRaised here" in text
     assert "Traceback" not in text
     assert len(text.split("\nRaised here")[0]) < 900
+
+
+def test_what_a_game_of_ones_own_does_wrong_is_not_stored(tmp_path: Path) -> None:
+    for wrong in ([(0, fv.Outcome({"utility": 1.0})), (4, fv.Outcome({"utility": 1.0}))], [(0, 1.0)]):
+        with pytest.raises(fv.GameError):
+            of_own(tmp_path, evaluate=lambda masks, replicate, wrong=wrong: wrong)
+    assert of_own(tmp_path).mean.tolist() == [0.0, 0.0]
+    with fv.UtilityStore(tmp_path / "own.db") as store:
+        assert store.verify() == []
 
 
 def test_tensors_that_need_a_gradient_are_numbers_like_others() -> None:

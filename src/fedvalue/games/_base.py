@@ -8,11 +8,12 @@ Where evaluations are noisy they can be repeated: the utility of a coalition is 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Protocol, cast, runtime_checkable
 
 from fedvalue._checks import expect
 from fedvalue._text import is_one_line
-from fedvalue.coalitions import Trial, by_seed
+from fedvalue.coalitions import Trial, by_seed, full_mask
 from fedvalue.errors import GameError
 from fedvalue.games._members import Members
 from fedvalue.games._test_parts import TestPart
@@ -51,6 +52,7 @@ __all__ = [
 ]
 
 
+_EVALUATE = "evaluate of a game yields pairs of a coalition, as a bitmask, and an fv.Outcome."
 MOST_REPLICATES = 10_000  # more would not fit into a run's memory
 
 
@@ -267,8 +269,16 @@ def evaluate_trials(
             if takes_claims(game.evaluate)
             else game.evaluate(masks, seed)
         )
-        for mask, outcome in found:
-            yield (mask, seed), outcome
+        if not isinstance(found, Iterable):
+            raise GameError(f"{_EVALUATE} {type(game).__name__} returned {found!r:.60}.")
+        everyone = full_mask(game.n)
+        for given in found:
+            mask, outcome = given if isinstance(given, tuple) and len(given) == 2 else (None, None)
+            if not (isinstance(outcome, Outcome) and isinstance(mask, Integral) and 0 <= mask <= everyone):
+                raise GameError(
+                    f"{_EVALUATE} {type(game).__name__} gave {given!r:.60}, and has {game.n} clients."
+                )
+            yield (int(mask), seed), outcome
 
 
 def is_random(game: Game) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedvalue._checks import as_array, checked_init, whole
+from fedvalue._checks import as_array, checked_init, expect, whole
+from fedvalue._text import is_one_line
 from fedvalue.coalitions import members
 from fedvalue.errors import GameError, UtilityError
 from fedvalue.games._base import Game, client_names
@@ -83,6 +84,19 @@ class TableGame:
             yield mask, Outcome({UTILITY: utility}, backend="table")
 
 
+def _check_members(game: Game) -> None:
+    """What a store keeps for good, and what everything else relies on."""
+    name = f"of a {type(game).__name__}"
+    whole(f"n {name}", game.n, 1, error=GameError)
+    whole(f"replicates {name}", game.replicates, 1, error=GameError)
+    expect(f"names {name}", game.names, Sequence, f"a list of {game.n} texts", error=GameError)
+    client_names(game.n, game.names)
+    if not isinstance(game.id, str) or not is_one_line(game.id):
+        raise GameError(f"id {name} must be a text without line breaks. Got {game.id!r:.60}.")
+    for method in ("evaluate", "utility"):
+        expect(f"{method} {name}", getattr(game, method), Callable, "a function", error=GameError)
+
+
 def as_game(game: GameLike) -> Game:
     """The game itself, or a table game made of a plain array of 2**n utilities."""
     if hasattr(game, "evaluate") and hasattr(game, "n"):
@@ -92,6 +106,7 @@ def as_game(game: GameLike) -> Game:
                 f"A game of your own has the members {', '.join(_MEMBERS)}. A {type(game).__name__} lacks "
                 f"{', '.join(lacking)}; see fedvalue.Game."
             )
+        _check_members(cast(Game, game))
         return cast(Game, game)
     if isinstance(game, Scenario):
         raise GameError("A scenario alone says nothing of a model. Use FederatedGame(scenario, 'mlp').")

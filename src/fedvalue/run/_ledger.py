@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedvalue._text import plural
 from fedvalue.coalitions import Trial, by_seed, members
-from fedvalue.errors import StoreError, UtilityError
+from fedvalue.errors import FedvalueError, StoreError, UtilityError
 from fedvalue.games import (
     Game,
     Reading,
@@ -337,7 +337,7 @@ class Ledger:
 
     def _remember(self, trial: Trial, outcome: Outcome) -> None:
         mask, seed = trial
-        utility = self.game.utility(outcome)
+        utility = self._utility(mask, outcome)
         if not abs(utility) <= LARGEST:
             raise UtilityError(
                 f"The utility of a coalition must be a finite number up to {LARGEST:g}. Got {utility} for coalition "
@@ -345,12 +345,31 @@ class Ledger:
                 members(mask),
             )
         self._note_empty(mask, outcome)
-        self.known[seed][mask] = float(utility)
+        self.known[seed][mask] = utility
         told = self.reading.rows_of_utility(mask, outcome)
         if told is not None:
             self.told[mask, seed] = told
         self.own_rows.remember(trial, outcome, self.is_empty(mask))
         self.took[mask] = self.took.get(mask, 0.0) + outcome.seconds
+
+    def _utility(self, mask: int, outcome: Outcome) -> float:
+        """What the game reads from an outcome, whoever wrote the game."""
+        who = members(mask)
+        try:
+            given = self.game.utility(outcome)
+            if type(given) is float:
+                return given
+            if isinstance(given, str) or np.iscomplexobj(given):
+                raise TypeError(f"it gave {given!r}")
+            return float(given)
+        except FedvalueError:
+            raise
+        except Exception as error:  # of a game of one's own
+            said = f"{type(error).__name__}: {error}"
+            raise UtilityError(
+                f"utility of a {type(self.game).__name__} must be a number for every outcome. Of coalition {who}: {said}.",
+                who,
+            ) from error
 
     def _was_read(self, trial: Trial) -> bool:
         """Whether it came from the store of the whole game, which a restricted game looks into by itself."""

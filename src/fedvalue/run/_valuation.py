@@ -49,6 +49,7 @@ from fedvalue.values import Estimate, Values
 
 __all__ = ["StoreLike", "compare", "run_requests", "value"]
 
+_LAST_SEED = (1 << 63) - 1  # that a store can hold
 _MOST_IDLE = 100_000  # asks that bring nothing new: more is a plan that never ends
 
 
@@ -286,7 +287,9 @@ def _asked(n: int, asked: Request, ask: Any) -> Ask:
             "coalition and a seed are for methods with uses_seeds=True (fv.Method)."
         )
     masks = _coalitions(n, asked.method, [mask for mask, _ in ask], asked.least)
-    trials = Trials((mask, whole("A seed", seed, 0)) for mask, (_, seed) in zip(masks, ask, strict=True))
+    trials = Trials(
+        (mask, whole("A seed", seed, 0, _LAST_SEED)) for mask, (_, seed) in zip(masks, ask, strict=True)
+    )
     if most is not None and any(seed >= most for _, seed in trials):
         raise MethodError(f"{asked.method.name} asked for a seed beyond the {most} that the game has.")
     return trials
