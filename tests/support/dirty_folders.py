@@ -365,7 +365,7 @@ MISSING = (
     ),
     Dirty("missing in the test set only", REPORTED, "missing cells of the test set", change=cells("age", {3: ""}, "test")),
     Dirty("missing at one client", REPORTED, "c1: age is missing in all rows", change=column("age", lambda n: "", "c1")),
-    Dirty("missing in most rows", REPORTED, "c1: age is missing in", change=cells("age", dict.fromkeys(range(1, 31), "NA"))),
+    Dirty("missing in most rows", REPORTED, "c1: age is missing in 75 % of the rows", change=cells("age", dict.fromkeys(range(1, 31), "NA"))),
     Dirty("missing everywhere", REFUSED, "drop='age'", change=column("age", lambda n: "")),
     Dirty("-999 for nothing", REPORTED, "missing=-999", change=cells("age", dict.fromkeys((2, 5, 9), "-999"))),
     Dirty("-999 for nothing, often and in all files", REPORTED, "missing=-999", change=column("age", lambda n: "-999" if int(n) % 4 == 0 else n)),

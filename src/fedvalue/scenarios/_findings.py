@@ -55,7 +55,7 @@ def far_findings(
             found[i] += _wild_cells(name, values[i], stand_ins, common, tables[i])
         absent = len(values[i]) - len(part)
         if 2 * absent > len(values[i]):
-            found[i].append(f"{name} is missing in {percent(absent / len(values[i]))} of the rows")
+            found[i].append(f"{name} is missing in {percent(absent / len(values[i]))} % of the rows")
     return found
 
 
