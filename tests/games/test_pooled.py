@@ -60,6 +60,27 @@ def by_hand(estimator: Any, members: Sequence[str], scoring: str) -> float:
     return float(get_scorer(scoring)(estimator.fit(x, y), *TEST))
 
 
+class Centring(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A step that learns."""
+
+    def fit(self, x: Any, y: Any = None) -> Centring:
+        self.mean_ = x.mean(0)
+        return self
+
+    def transform(self, x: Any) -> Any:
+        return x - self.mean_
+
+
+class Counting(Centring):
+    """A step that remembers something beyond its copies."""
+
+    fits = [0]  # noqa: RUF012
+
+    def fit(self, x: Any, y: Any = None) -> Counting:
+        self.fits[0] += 1
+        return super().fit(x * self.fits[0])
+
+
 class Doubling(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A step of one's own."""
 
@@ -235,6 +256,11 @@ class TestSeeds:
         assert game(make_pipeline(Doubling(), LogisticRegression())).doubts == ()
         (doubt,) = game(make_pipeline(Noisy(), LogisticRegression())).doubts
         assert "draws without a seed" in doubt
+
+    def test_what_own_steps_learn_in_a_fit_is_no_doubt(self) -> None:
+        assert game(make_pipeline(Centring(), LogisticRegression())).doubts == ()
+        (doubt,) = game(make_pipeline(Counting(), LogisticRegression())).doubts
+        assert "fits, which methods of Counting change" in doubt
 
     def test_settings_of_own_steps_count(self) -> None:
         ids = {game(make_pipeline(Doubling(factor), LogisticRegression())).id for factor in (2.0, 2.0, 3.0)}

@@ -97,7 +97,7 @@ class Recipe:
         settings = self.estimator.get_params(deep=True)
         parallel = {name: None for name in settings if name.rpartition("__")[2] == _PARALLEL}
         neutral = clone(self.estimator).set_params(**parallel)
-        return fingerprint("pooled", neutral, self.least_rows, seeded=())
+        return fingerprint("pooled", neutral, self.least_rows, seeded=(), cloned=True)
 
     def fitted(self, x: Any, y: NDArray[Any], seed: int) -> Any:
         """A model of these rows, of which there must be one."""

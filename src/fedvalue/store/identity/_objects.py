@@ -21,7 +21,7 @@ import threading
 import types
 import uuid
 from collections import deque, namedtuple
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields, is_dataclass
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -76,11 +76,13 @@ Parts = Iterable[str | bytes]
 class Inspector:
     """Looks into values. `code.doubts` and `code.reads` hold what could not be followed, as text for people.
 
-    With `made`, what constructs objects is left aside: only what they do later counts.
+    With `made`, what constructs objects is left aside: only what they do later counts. With `cloned`, estimators are
+    copied before every fit: what they do not hold now, they do not hold then.
     """
 
-    def __init__(self, *, made: bool = False) -> None:
+    def __init__(self, *, made: bool = False, cloned: bool = False) -> None:
         self._aside = _CONSTRUCTORS if made else frozenset[str]()
+        self._cloned = cloned
         self.code = CodeReader(self.look)
         self._known: dict[int, tuple[object, str]] = {}  # the object is kept so that its id stays its own
         self._open: dict[int, int] = {}  # what is being looked into: a way back to it ends there
@@ -246,7 +248,8 @@ class Inspector:
     def _attributes(self, value: Any, where: str) -> list[str]:
         """What an object holds, but for what it computed from the rest, or only ever writes."""
         held = dict(sorted(_slots(value).items())) | getattr(value, "__dict__", {})
-        changed = self._changed_attributes(type(value), where)
+        forgotten = self._cloned and hasattr(value, "get_params")
+        changed = self._changed_attributes(type(value), where, held if forgotten else None)
         bare = _is_torch_module(value)  # has empty private attributes, others in every version of torch
         parts: list[str] = []
         for name in held:
@@ -256,8 +259,11 @@ class Inspector:
                 parts += [name, self.look(held[name], f"{where}.{name}")]
         return parts
 
-    def _changed_attributes(self, cls: type, where: str) -> set[str]:
-        """Attributes that methods change: doubted, because what reads them may be anywhere."""
+    def _changed_attributes(self, cls: type, where: str, kept: Collection[str] | None) -> set[str]:
+        """Attributes that methods change: doubted, because what reads them may be anywhere.
+
+        If only those that are `kept` outlast a call, others are no doubt.
+        """
         uses: dict[str, list[Reference]] = {}
         for base in cls.__mro__:
             if is_library(base.__module__):
@@ -270,6 +276,8 @@ class Inspector:
                     for attribute, found in facts.attributes.items() if facts else ():
                         uses.setdefault(attribute, []).extend(found)
         changed = {name for name, found in uses.items() if any(use.changed_by for use in found)}
+        if kept is not None:
+            changed = {name for name in changed if name in kept or hasattr(cls, name)}
         for name in sorted(changed):
             self.code.doubt(f"{where}.{name}, which methods of {cls.__name__} change")
         return changed

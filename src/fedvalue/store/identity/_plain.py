@@ -25,6 +25,7 @@ def fingerprint(
     seeded: Collection[str] | None = None,
     made: bool = False,
     apart: bool = False,
+    cloned: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
     """A hexadecimal digest of the parts, and what could not be looked into, as text for people.
 
@@ -33,12 +34,13 @@ def fingerprint(
     `reads=False` reading anything is none. `seeded` are the libraries whose common random numbers the caller seeds: drawing from others is a doubt
     (None: drawing never is). With `made`, what constructs objects is left aside: only what they do later counts.
     `apart`: code runs in processes of its own, which settings of this program (of decimal or numpy, say) do not reach.
+    `cloned`: estimators are copied before every fit, so that what fits add to them is forgotten.
 
     >>> digest, doubts = fingerprint({"clients": 3}, [0.1, 0.2])
     >>> len(digest), doubts
     (64, ())
     """
-    content = _Content(made, seeded, apart)
+    content = _Content(made, seeded, apart, cloned)
     for part in parts:
         content.add(part)
     contents = None if files is None else file_contents(files)
@@ -52,11 +54,12 @@ def fingerprint(
 class _Content:
     """Writes plain data into a hash. Stores hold digests made by it: what it writes must never change."""
 
-    def __init__(self, made: bool, seeded: Collection[str] | None, apart: bool) -> None:
+    def __init__(self, made: bool, seeded: Collection[str] | None, apart: bool, cloned: bool) -> None:
         self.sha = hashlib.sha256()
         self.made = made
         self.seeded = seeded
         self.apart = apart
+        self.cloned = cloned
         self.doubts: list[str] = []
         self.reads: dict[str, bool] = {}
         self.draws: list[str] = []
@@ -106,7 +109,7 @@ class _Content:
             Inspector,
         )  # imports a lot, and most games need none of it
 
-        inspector = Inspector(made=self.made)
+        inspector = Inspector(made=self.made, cloned=self.cloned)
         self.write("code", inspector.look(value, type(value).__name__))
         mentions = inspector.code.mentions
         if around := mentions.content():
