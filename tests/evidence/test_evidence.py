@@ -108,6 +108,23 @@ class TestSound:
         assert found.sound, str(found)
         assert "same to the last bit" in str(found)
 
+    @pytest.mark.parametrize(("by_others", "state"), [(5, "sound"), (-1, "wrong")])
+    def test_what_others_trained_meanwhile_came_from_the_store(
+        self, tmp_path: Path, by_others: int, state: str
+    ) -> None:
+        """Processes with one store share the work, and all their rows lie between beginning and end of each."""
+        run = tmp_path / "run"
+        values = fv.run("synthetic", clients=3, samples=15, method="exact", out=run).values
+        assert values.cost is not None
+        cost = values.cost.trained - by_others, values.cost.reused + by_others
+        shared = replace(values, cost=replace(values.cost, trained=cost[0], reused=cost[1]))
+        shared.save(run / "values.json")
+        (run / "report.html").unlink()
+        assert {check.state for check in fv.verify(run).checks if check.what == "The values"} == {
+            "sound",
+            state,
+        }
+
     @pytest.mark.parametrize("copies", ["each", "share"])
     def test_groups_and_copies_that_share(self, tmp_path: Path, copies: str) -> None:
         run, groups = tmp_path / "run", {"Holding": ["client-0", "client-2"]}

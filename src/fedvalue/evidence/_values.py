@@ -15,7 +15,7 @@ from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
 from fedvalue.games import Game, RecordedGame, RestrictedGame
 from fedvalue.run import MethodLike, as_method, grouped, method_request, run_requests, with_seeds
 from fedvalue.store import StoreUntil, UtilityStore
-from fedvalue.values import Values
+from fedvalue.values import Cost, Values
 
 __all__ = ["again", "by_another_method"]
 
@@ -52,7 +52,7 @@ def again(
     details = {name: part for name, part in old["details"].items() if name in new["details"]}
     if not _same(details, new["details"], _scale(values)):
         different.append("details")
-    different += [f"cost.{name}" for name in ("trained", "reused") if _other_cost(old, new, name)]
+    different += ["cost"] if _other_cost(values.cost, found.cost) else []
     if different:
         gap = float(np.max(np.abs(found.mean - values.mean)))
         said = ", ".join(different)
@@ -134,8 +134,12 @@ def _plain(values: Values) -> dict[str, Any]:
     return dict(json_ready(values.to_dict()))
 
 
-def _other_cost(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
-    return old.get("cost") is not None and old["cost"][name] != new["cost"][name]
+def _other_cost(told: Cost | None, found: Cost | None) -> bool:
+    """Whether it cannot have been so many: what processes beside the run trained meanwhile, it took from the store."""
+    if told is None or found is None:
+        return False
+    same = told.trained + told.reused == found.trained + found.reused
+    return not (same and 0 <= told.trained <= found.trained)
 
 
 def _scale(values: Values) -> float:
