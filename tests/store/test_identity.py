@@ -729,7 +729,7 @@ def test_kinds_of_enums_are_no_doubt(identify: Identify) -> None:
 
 # What every version of Python must find the same. Data is plain: other interpreters may be without numpy.
 SAMPLES = '''
-import collections, dataclasses, enum, functools, json, math, os.path, typing
+import collections, dataclasses, decimal, enum, functools, json, math, os.path, types, typing
 from pathlib import Path
 from math import sqrt
 
@@ -818,6 +818,25 @@ class Judge(typing.Protocol):
 class OwnHook(typing.Protocol):
     @classmethod
     def __subclasshook__(cls, other): return len(other.__name__) > 2
+K = 2
+class Grade(enum.Enum):
+    A = 1
+    def score(self): return self._score
+    @property
+    def _score(self): return K
+    k = enum.nonmember(K)
+class Flags(enum.IntFlag):
+    A = 1
+class Money(decimal.Decimal):
+    def tax(self): return self * K
+class Config(types.SimpleNamespace):
+    def rate(self): return self.a
+class Called:
+    __scale__ = K
+    _fields = [K]
+    __call__ = functools.partialmethod(lambda self, k, c: k, K)
+@dataclasses.dataclass(order=True)
+class Noted: a: int = dataclasses.field(default=1, metadata={"k": K})
 lambdas = [lambda c: 1.0, lambda c: 2.0, lambda c: c if c else 3, lambda c: c if c else 4, lambda c: (lambda d: 5)]
 
 def held(thing): return lambda: thing
@@ -825,7 +844,7 @@ def held(thing): return lambda: thing
 THINGS = [held(thing) for thing in (plain, comprehended, texts, typed, caught, matched, nested, waiting, wrapped, cached, uses_cached,
           *pair, inside, imports, Kind, Kind.B, Settings, Settings(0.2), Model, Model(2), Model(2).__call__,
           functools.partial(plain, DATA), Point, Point(1, 2), DATA, HOME, collections.OrderedDict(DATA), Path,
-          Judge, OwnHook, typing.Optional[int], typing.List[str], typing.Callable[[int], str], typing.Union[int, Kind], *lambdas)]
+          Grade, Flags, Money, Money("1.5"), Config(a=1), Called, Noted, Judge, OwnHook, typing.Optional[int], typing.List[str], typing.Callable[[int], str], typing.Union[int, Kind], *lambdas)]
 '''
 BARE = """
 import importlib, json, pathlib, sys, types
