@@ -174,6 +174,7 @@ ABUSES: dict[str, Callable[[Path], Any]] = {
     "a method that is no generator": lambda p: fv.value(TABLE, method=lambda n, budget, rng: 3),
     "a method that takes something else": lambda p: fv.value(TABLE, method=lambda a: a),
     "a plan that asks for more than there is": lambda p: fv.value(TABLE, looks_at_too_many, budget=3),
+    "a function that raises before it plans": lambda p: fv.value(TABLE, lambda n, budget, rng: 1 // 0, budget=3),
     "a minimum that raises": lambda p: fv.value(TABLE, with_minimum(lambda n, options: 1 // 0), budget=3),
     "a minimum of another form": lambda p: fv.value(TABLE, with_minimum(lambda n: 1), budget=3),
     "a minimum that is no number": lambda p: fv.value(TABLE, with_minimum(lambda n, options: "all"), budget=3),

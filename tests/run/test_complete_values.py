@@ -120,6 +120,15 @@ def test_what_an_observer_does_to_an_outcome_stays_with_it(tmp_path: Path) -> No
     assert fv.value(game, "exact", store=tmp_path / "s.db").mean.tolist() == first.mean.tolist()
 
 
+def test_the_metrics_that_trainings_have_are_named_as_people_know_them(tmp_path: Path) -> None:
+    store = tmp_path / "trainings.db"
+    values = replace(fv.value(federated(), "loo", store=store), metric="hits", stored_as="hits")
+    with pytest.raises(fv.InputError, match="They have: ") as caught:
+        fv.audit(values, store=store)
+    named = str(caught.value).partition("They have: ")[2].rstrip(".").split(", ")
+    assert sorted(named) == ["accuracy", "auc", "balanced_accuracy", "correct", "f1", "loss"]
+
+
 @pytest.mark.parametrize("method", ["loo", "k-greedy", "cc-neyman"])
 def test_a_table_says_its_ends_whether_anybody_watches_or_not(method: str) -> None:
     table = random_table(5, 3).table

@@ -252,6 +252,12 @@ def plan_of(n: int, asked: Request, seed: int) -> Plan:
         plan = method.plan(n, asked.budget, rng, **given, **asked.options)
     except TypeError as error:  # of a function that takes something else
         raise MethodError(f"{method.name} cannot be called as plan(n, budget, rng): {error}.") from error
+    except FedvalueError:
+        raise
+    except Exception as error:  # of a function of one's own that does more than to make a generator
+        if ESTIMATORS.get(method.name) is method:
+            raise
+        raise MethodError(f"{method.name} failed: {type(error).__name__}: {error}.") from error
     if not isinstance(plan, Generator):
         raise MethodError(
             f"A method of your own is a generator function plan(n, budget, rng, *, option=…): it yields lists of "

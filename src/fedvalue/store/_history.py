@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedvalue.errors import InputError, StoreError
-from fedvalue.outcome import empty_rule, of_model
+from fedvalue.outcome import empty_rule, of_model, plain_metric
 from fedvalue.store._sqlite import UtilityStore
 from fedvalue.store._until import StoreUntil
 from fedvalue.values import Values
@@ -73,8 +73,10 @@ def read_history(store: UtilityStore | StoreUntil, values: Values) -> History:
         )
     usable = [row for row in rows if values.stored_as in row["metrics"]]
     if not usable:
+        # What a rule says of ∅ stands beside them, as metric|rule.
+        known = dict.fromkeys(plain_metric(name) for name in rows[0]["metrics"] if "|" not in name)
         raise InputError(
-            f"The trainings in {store.path} have no metric {values.metric!r}. They have: {', '.join(rows[0]['metrics'])}."
+            f"The trainings in {store.path} have no metric {values.metric!r}. They have: {', '.join(known)}."
         )
     try:
         return _arranged(sorted(usable, key=_when), values)
