@@ -450,7 +450,7 @@ class TestNamesOfFiles:
             pytest.skip("this file system has no such names")
         fv.verify(case / "run", case / "agreement.json").save(case / "verdict.html")
         with pytest.raises(fv.InputError, match=r"is not text in UTF-8.*Rename"):
-            fv.evidence.sign(case / "run", case / "operator")
+            fv.sign(case / "run", case / "operator")
 
     def test_a_name_that_is_too_long_is_a_finding(self, case: Path) -> None:
         file = case / "run" / "evidence.json"

@@ -206,7 +206,7 @@ def test_an_agreement_binds_the_payout_and_keys_hold_accounts(tmp_path: Path) ->
     period = periods.close("2026-Q1", tmp_path / "out", **PAID)
     assert [member.key for member in period.members] == list(signing.public.values())
     kept = tmp_path / "consortium" / "2026-Q1"
-    fv.evidence.sign(kept, tmp_path / "operator")
+    fv.sign(kept, tmp_path / "operator")
     found = fv.verify(kept, tmp_path / "agreement.json")
     assert found.sound, found.lines()
     assert any("every local training" in line for line in found.lines())
