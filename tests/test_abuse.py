@@ -67,6 +67,12 @@ def small_job(**options: Any) -> fv.Job:
     return fv.Job("synthetic", clients=2, samples=10, method="exact", options={"noise": False}, **options)
 
 
+def pooled(scoring: Any) -> fv.Values:
+    from sklearn.linear_model import LogisticRegression
+
+    return fv.value(fv.PooledGame(LogisticRegression(), [(X, Y), (X, Y)], (X, Y), scoring=scoring), "exact")
+
+
 class Own:
     """A game of one's own, correct but for what is given."""
 
@@ -113,6 +119,9 @@ ABUSES: dict[str, Callable[[Path], Any]] = {
     "an unknown coalition of a table": lambda p: fv.TableGame(TABLE)([9]),
     "a coalition of a table as a text": lambda p: fv.TableGame(TABLE)(["a"]),
     "a table with a mistyped keyword": lambda p: fv.TableGame(TABLE, name=["a", "b"]),
+    "names of arrays without an order": lambda p: fv.Scenario.from_arrays([(X, Y), (X, Y)], test=(X, Y), names={"a", "b"}),
+    "a loss of complex numbers": lambda p: fv.value(fv.FederatedGame(scenario(), "linear", fv.Training(rounds=1, epochs=1, batch=8), loss=fv.Loss("own", lambda outputs, labels: outputs.sum(1) * 1j)), "exact"),
+    "a scoring of complex numbers": lambda p: pooled(lambda model, x, y: np.complex128(1j)),
     # FunctionGame
     "a function without clients": lambda p: fv.FunctionGame(0, ones),
     "clients as a text": lambda p: fv.FunctionGame("3", ones),

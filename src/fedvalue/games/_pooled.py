@@ -173,7 +173,7 @@ class PooledGame:
         try:
             score = float(np.mean(fit((), 0)))
         except UtilityError as error:
-            raise GameError(f"The scoring {self.metric!r} does not go with these rows. {error}") from error
+            raise GameError(f"The scoring {self.metric!r} does not go with these rows: {error}.") from error
         if not np.isfinite(score):
             raise GameError(
                 f"The scoring {self.metric!r} of the best constant answer is {score} on these test rows: it must be "

@@ -79,7 +79,10 @@ class Scoring:
         with warnings.catch_warnings():  # a constant answer has no precision, a few rows have no R²
             warnings.simplefilter("ignore", UndefinedMetricWarning)
             x = rows if self.asks_only else taken(test.x, rows)
-            return float(self.scorer(model, x, test.y[rows]))
+            number = self.scorer(model, x, test.y[rows])
+        if np.iscomplexobj(number):  # as a float it would lose a part
+            raise TypeError(f"it gives {number!r}")
+        return float(number)
 
 
 def _finite(score: Callable[[NDArray[np.intp]], float], rows: NDArray[np.intp]) -> float | None:

@@ -138,6 +138,8 @@ def _named(clients: Any, names: Sequence[str] | None) -> dict[str, Any]:
         raise ScenarioError(
             f"Clients are a list with an entry for each, or a dict by their names. Got {what}."
         )
+    if isinstance(names, set | frozenset):
+        raise ScenarioError(f"names must be a list, in the order of the clients. Got {names!r:.60}.")
     called = [f"client-{i}" for i in range(len(clients))] if names is None else [str(name) for name in names]
     if len(called) != len(clients) or len(set(called)) != len(called):
         raise ScenarioError(

@@ -73,8 +73,7 @@ def read_history(store: UtilityStore | StoreUntil, values: Values) -> History:
         )
     usable = [row for row in rows if values.stored_as in row["metrics"]]
     if not usable:
-        # What a rule says of ∅ stands beside them, as metric|rule.
-        known = dict.fromkeys(plain_metric(name) for name in rows[0]["metrics"] if "|" not in name)
+        known = dict.fromkeys(map(plain_metric, of_model(rows[0]["metrics"])))
         raise InputError(
             f"The trainings in {store.path} have no metric {values.metric!r}. They have: {', '.join(known)}."
         )

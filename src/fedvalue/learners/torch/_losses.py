@@ -81,9 +81,11 @@ class Losses:
             raise InputError(
                 f"The loss {name!r} raised {type(error).__name__}: {error}. It is called with {given}."
             ) from error
-        if not torch.is_tensor(found) or found.shape not in ((), (len(y),)):
+        if not torch.is_tensor(found) or found.is_complex() or found.shape not in ((), (len(y),)):
             got = (
-                f"a tensor of shape {tuple(found.shape)}" if torch.is_tensor(found) else type(found).__name__
+                f"a tensor of shape {tuple(found.shape)} and type {found.dtype}"
+                if torch.is_tensor(found)
+                else type(found).__name__
             )
             raise InputError(
                 f"The loss {name!r} must return a tensor with one number per sample, of shape ({len(y)},) here, or their "
