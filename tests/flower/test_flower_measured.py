@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
+from alterations import reseal_store
 from books import exchanged, lines_of, metrics_in, renamed, signature_under, store_metrics, write_lines
 from federations import digits
 from flower_fakes import SIZES, Signing, held_out_parts, parties
@@ -96,6 +97,32 @@ class TestSwapped:
         write_lines(out, renamed(lines_of(out), {one: other}, range(1, ROUNDS + 2)))
         told = found(out)
         assert told.keys() & {"wrong", "undecided"}
+
+    @pytest.mark.parametrize("other_run", [False, True])
+    def test_a_training_taken_for_one_with_another_seed(
+        self, other_run: bool, left: tuple[Signing, Path], tmp_path: Path
+    ) -> None:
+        """The luckiest of several: of the repetitions of this run, or of a run with another seed in the same store."""
+        out = tmp_path / "out"
+        if other_run:
+            run(left[0], tmp_path / "other", method="loo", seed=9, store=str(out / "store.db"))
+        run(left[0], out, method="loo", **({} if other_run else {"replicates": 2}))
+        game = json.loads((out / "values.json").read_text())["game_id"]
+        other = f"game_id<>'{game}'" if other_run else "replicate=1"
+        lucky = f"(SELECT metrics FROM outcomes WHERE mask='7' AND {other})"
+        mine = f"mask='7' AND replicate=0 AND game_id='{game}'"
+        reseal_store(
+            out / "store.db",
+            (f"UPDATE outcomes SET metrics={lucky} WHERE {mine}", ()),
+            ("DELETE FROM per_row WHERE mask='7'", ()),
+        )
+        store_metrics(out, {})
+        lines = lines_of(out)
+        for line in lines:
+            for mask, number, seed, digest in list(line.get("models", {}).get("of", ())):
+                line["models"]["of"].append([mask, 1 - number, seed, digest])  # which is which the operator says
+        write_lines(out, lines)
+        assert "has signed other metrics of its model than the store has" in found(out)["wrong"][0]
 
     @pytest.mark.parametrize("name", ["f1", "loss|initial"])
     def test_a_mean_that_the_nodes_did_not_measure(

@@ -15,6 +15,7 @@ from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
 from fedvalue.replies import Entry, Reply, Sitting, book_beside, read_book, test_at_nodes
 from fedvalue.report import FEDERATION
 from fedvalue.store import StoreUntil, UtilityStore, fingerprint
+from fedvalue.training import Training
 from fedvalue.values import Values
 
 __all__ = ["replies"]
@@ -104,9 +105,9 @@ def _fill(testimony: Testimony, entries: Sequence[Entry], model: Any) -> list[st
 
 
 def _add_models(testimony: Testimony, sitting: Sitting, said: Mapping[str, Any]) -> None:
-    for mask, number, seed, digest in said["of"]:
+    for mask, _, seed, digest in said["of"]:
         data = tuple(sorted(sitting.data[i] for i in members(int(mask, 16))))
-        testimony.models[data, number][said["round"]][digest] = seed
+        testimony.models[data, seed][said["round"]].add(digest)
 
 
 def _trainings(
@@ -120,6 +121,7 @@ def _trainings(
 ) -> Iterator[Check]:
     """Whether every training that the values rest on is signed by those who took part in it, and by those who measured it."""
     scenario, rounds = record["scenario"], record["training"]["rounds"]
+    rules = Training(seed=record["training"]["seed"])  # which the seeds of all repetitions follow from
     names, (held_out, lies) = scenario["clients"], _held_out(record)
     clients = [
         Client(own, frozenset(filter(None, keys.get(name, ()))), test, test_rows)
@@ -134,13 +136,14 @@ def _trainings(
         if test_rows and (other := other_means(metrics, test_rows)):
             lies.append(f"{which}: {other} is not the mean of what the nodes measured on their rows")
         who = [i for i in members(int(row["mask"], 16)) if scenario["rows"][i]]
+        seed = rules.replicate(row["replicate"]).seed
         if not who:
             continue
         missing = {names[i] for i in who if not clients[i].keys} | (test_rows.keys() - nodes.keys())
         keyless |= missing
         if not any(clients[i].keys for i in who):
             partly += 1
-        elif not (ends := testimony.ends([clients[i] for i in who], row["replicate"], rounds)):
+        elif not (ends := testimony.ends([clients[i] for i in who], seed, rounds)):
             bare += 1
         elif other := other_metrics(testimony, metrics, ends, nodes):
             lies.append(f"{which}: {other} has signed other metrics of its model than the store has")

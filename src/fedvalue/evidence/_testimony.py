@@ -45,10 +45,10 @@ class Testimony:
         default_factory=lambda: defaultdict(lambda: defaultdict(set))
     )
     """By the held-out rows: of every origin the models and what was measured of them."""
-    models: dict[tuple[tuple[str, ...], int], dict[int, dict[str, int]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(dict))
+    models: dict[tuple[tuple[str, ...], int], dict[int, set[str]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(set))
     )
-    """By the rows of a coalition and the number of the seed: the digests and seeds of its models, by round."""
+    """By the rows of a coalition and the seed: the digests of its models, by round."""
 
     def add(self, reply: Reply, key: str) -> None:
         self.replies += 1
@@ -63,19 +63,19 @@ class Testimony:
         if reply.alone:
             self.alone[reply.data, key, reply.seeds[0]].add(reply.back[-1])
 
-    def ends(self, coalition: Sequence[Client], number: int, rounds: int) -> list[End]:
-        """The final models of a coalition of which all members with keys have signed each round."""
-        models = self.models.get((tuple(sorted(one.data for one in coalition)), number), {})
+    def ends(self, coalition: Sequence[Client], seed: int, rounds: int) -> list[End]:
+        """The final models of a coalition of which all members with keys have signed each round, with this seed."""
+        models = self.models.get((tuple(sorted(one.data for one in coalition)), seed), {})
         return [
             end
-            for final, seed in models.get(rounds + 1, {}).items()
+            for final in sorted(models.get(rounds + 1, ()))
             for end in self._ends(coalition, models, final, seed, rounds)
         ]
 
     def _ends(
         self,
         coalition: Sequence[Client],
-        models: Mapping[int, Mapping[str, int]],
+        models: Mapping[int, set[str]],
         final: str,
         seed: int,
         rounds: int,
