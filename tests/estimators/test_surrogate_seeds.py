@@ -76,9 +76,28 @@ class TestPlan:
 
     def test_clients_alone_are_trained_again_where_there_is_room(self) -> None:
         """More often than three times: their luck is an n-th of each value, and may be many times that of others."""
-        for budget, copies in ((32, 1), (64, 2), (128, 4), (256, 6)):
+        for budget, copies in ((24, 1), (64, 2), (128, 4), (256, 6)):
             often = Counter(mask for mask, _ in seeded_plan(10, budget, 16, np.random.default_rng(0)))
             assert {often[1 << i] for i in range(10)} == {copies}
+
+    def test_some_clients_alone_are_trained_again_where_there_is_no_room_for_all(self) -> None:
+        plan = seeded_plan(10, 32, 4, np.random.default_rng(0))
+        alone = [{mask for mask, r in plan if r == seed and mask.bit_count() == 1} for seed in range(4)]
+        assert sorted(map(len, alone)) == [0, 0, 4, 10]
+
+    def test_luck_that_falls_steeply_with_size_is_seen_with_few_trainings(self) -> None:
+        """Of clients trained alone only once, half of all intervals held the expected value."""
+        n, held = 7, []
+        for run in range(12):
+            rng = np.random.default_rng(run)
+            size = np.maximum([mask.bit_count() for mask in range(1 << n)], 1)
+            expected = lucky_table(n, 1, run, noise=0.0)[0]
+            table = expected + rng.normal(0, 0.1, (4, 1 << n)) / size**1.5
+            table[:, 0] = expected[0]
+            found, _ = drive(table, 32, run)
+            assert found.stderr is not None
+            held.append(np.abs(found.mean - shapley_values(n, expected)) <= 1.96 * found.stderr)
+        assert np.mean(held) > 0.85
 
     def test_the_budget_decides_how_many_seeds(self) -> None:
         assert [default_seeds(10, budget, None) for budget in (4, 32, 64, 10_000)] == [1, 4, 8, 16]
@@ -191,6 +210,14 @@ class TestAdaptive:
         assert sum(map(len, asks)) < 150
         assert estimate.stderr is not None
         assert 1.96 * estimate.stderr.max() <= 0.02
+
+    def test_what_few_seeds_tell_of_luck_does_not_reach_a_target_too_early(self) -> None:
+        """With two seeds a 95 % interval has 12.7 standard errors on either side."""
+        plan = surrogate_adaptive(3, 64, np.random.default_rng(0), most_seeds=16, target=0.01)
+        table = lucky_table(3, 16, noise=0.001)
+        trials = next(plan)
+        second = plan.send(np.array([table[r, mask] for mask, r in trials]))
+        assert {seed for _, seed in [*trials, *second]} == {0, 1, 2}
 
     def test_with_one_seed_it_asks_for_coalitions(self) -> None:
         plan = surrogate_adaptive(5, 20, np.random.default_rng(0), seeds=1, most_seeds=None)

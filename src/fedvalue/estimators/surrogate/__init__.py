@@ -239,13 +239,20 @@ def _adaptive_over_seeds(
             new, _ = data.best_additions(_cautious(prior), candidates, left)
         new = new or untrained_trials(n, data.utility, range(seeds), left, least)
         if not new:
-            return estimate
-        data = data.extended(new, (yield new), chosen=True)
+            return data.with_forecast(estimate, prior, most_seeds, rng)
+        data = data.extended(new, (yield new), chosen=prior is not None)
 
 
 def _reached(estimate: Estimate, target: float | None) -> bool:
     assert estimate.stderr is not None
-    return target is not None and _QUANTILE * float(estimate.stderr.max()) <= target
+    if target is None:
+        return False
+    quantile = _QUANTILE
+    if estimate.dof is not None:
+        from scipy.stats import t
+
+        quantile = t.ppf(0.975, estimate.dof)
+    return float((quantile * estimate.stderr).max()) <= target
 
 
 def _cautious(prior: Prior) -> Prior:

@@ -5,8 +5,9 @@ a little better or worse than usual, and so is a client in all its coalitions. H
 out, and in each of them trainings that can be compared with each other: both parts of a split, whose difference does
 not depend on the level of the seed; all single clients with the same seed; the grand coalition with every other seed.
 Single clients are luckiest or unluckiest by themselves, and count as much as all other sizes: with a larger budget they
-are trained again. Beside halves come pairs and triples, as many of each: without triples it does not show where an
-outlier among the clients is outvoted, and luck makes N without a client the least telling of all.
+are trained again, and with a smaller one some of them, as nothing else tells their luck from their merit. Beside halves
+come pairs and triples, as many of each: without triples it does not show where an outlier among the clients is outvoted,
+and luck makes N without a client the least telling of all.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _MOST_COPIES, _MOST_OF_SEEDS = (
     3,
     3 / 8,
 )  # or this part of the seeds: luck that falls steeply with size is mostly theirs
+_REPEATED = 4  # single clients that are trained again where there is no room for all: with three, luck is hardly known
 _MOST_OFFERED = 512  # trainings of single clients among which the best are looked for
 
 
@@ -58,8 +60,9 @@ def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator, least
     everyone = full_mask(n)
     most_copies = min(max(_MOST_COPIES, int(_MOST_OF_SEEDS * seeds)), seeds)
     copies = max(1, min(budget // (_PER_COPY * n), most_copies))
+    repeated = min(_REPEATED, n) if copies == 1 < seeds and budget >= _PER_COPY * n else 0
     levels = max(1, min(round(seeds / 2), budget // 3))  # seeds with the grand coalition
-    again = levels - 1 + (copies - 1) * n  # trainings of coalitions that are in the plan already
+    again = levels - 1 + (copies - 1) * n + repeated  # trainings of coalitions that are in the plan already
     masks = [mask for mask in fixed_plan(n, max(budget - again, 1) + 1, rng, True, least) if mask]
     allowed = everyone if least == 1 else sum(comb(n, size) for size in range(least, n + 1))
     plan = _Dealt(seeds, min(budget, seeds * allowed))
@@ -67,6 +70,9 @@ def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator, least
     alone = [mask for mask in masks[1 : n + 1] if mask.bit_count() == least and mask != everyone]
     for seed in range(seeds - copies, seeds):
         plan.add((mask, seed) for mask in alone)
+    if repeated and alone:
+        some = rng.choice(len(alone), min(repeated, len(alone)), replace=False)
+        plan.add((alone[j], seeds - 2) for j in some)
     rest = [mask for mask in masks if mask != everyone and mask not in alone]
     for split in _splits(rest, n, rng):
         plan.deal(split)
