@@ -120,7 +120,9 @@ class TestSwapped:
         lines = lines_of(out)
         for line in lines:
             for mask, number, seed, digest in list(line.get("models", {}).get("of", ())):
-                line["models"]["of"].append([mask, 1 - number, seed, digest])  # which is which the operator says
+                line["models"]["of"].append(
+                    [mask, 1 - number, seed, digest]
+                )  # which is which the operator says
         write_lines(out, lines)
         assert "has signed other metrics of its model than the store has" in found(out)["wrong"][0]
 
