@@ -461,8 +461,8 @@ def test_outputs_say_what_values_are_counted_from(game: Path, tmp_path: Path) ->
     np.save(tmp_path / "rows.npy", [[0.1, 0.5, 0.6, 0.9], [0.3, 0.5, 0.7, 0.9]])
     text = output("compare", "--table", tmp_path / "rows.npy", "--budget", 4)
     assert text.endswith("no clients: 0.1000; over several seeds from the mean of its rows, 0.2000.\n")
-    text = output("value", "--table", game, "--method", "ipss", "--budget", 20)  # which does not train all
-    assert "v(∅), no clients: 0.0000." in text.splitlines()
+    text = output("value", "--table", game, "--method", "ipss", "--budget", 20)  # which does not ask for all
+    assert "; v(∅), no clients: 0.0000." in text
 
 
 def test_compare_all_names_what_it_cannot_run(game: Path) -> None:
