@@ -392,3 +392,11 @@ def test_a_constant_on_all_utilities_changes_nothing_or_is_named(how: dict[str, 
     assert "Subtract a constant" in " ".join(lost.notes)
     same = fv.value(fv.TableGame(np.full((6, 16), 1 / 3)), **how)
     assert same.notes == ()
+
+
+@pytest.mark.parametrize("method", ["surrogate", "surrogate-adaptive"])
+@pytest.mark.parametrize("asked", [{"budget": 10**9}, {"budget": 64, "seeds": 10**9}])
+def test_a_plan_that_would_never_be_finished_is_refused(method: str, asked: dict[str, int]) -> None:
+    game = fv.FunctionGame(4, lambda clients, seed: len(clients) + seed % 3, batch=False)
+    with pytest.raises(fv.InputError, match=r"a whole number from 1 to 1,000,000. Got 1000000000"):
+        fv.value(game, method, **asked)

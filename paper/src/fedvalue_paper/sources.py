@@ -17,7 +17,7 @@ __all__ = ["sources_digest"]
 
 # Of the library: data, what is trained and how, methods, and what drives and scores them.
 _LIBRARY = (
-    "coalitions.py", "outcome.py", "scoring.py", "weights.py", "yardsticks.py", "estimators", "games", "learners", "run",
+    "coalitions.py", "outcome.py", "scoring.py", "weights.py", "yardsticks.py", "indices", "estimators", "games", "learners", "run",
     "scenarios", "trainers", "training", "values",
 )  # fmt: skip
 # Of this project, what only shows numbers: tables and figures can be made again from the rows.

@@ -25,7 +25,7 @@ import numpy as np
 
 from fedvalue._checks import whole
 from fedvalue.coalitions import Trial
-from fedvalue.errors import MethodError
+from fedvalue.errors import BudgetError, MethodError
 from fedvalue.estimators._plan import Plan
 from fedvalue.estimators.surrogate._design import fixed_plan
 from fedvalue.estimators.surrogate._kernel import MEAN
@@ -64,6 +64,7 @@ __all__ = [
 ]
 
 _BATCHES = 2
+_MOST = 10**6  # trainings, and seeds: of more no plan is ever finished
 _QUANTILE = 1.959963984540054  # half of a 95 % interval, in standard errors
 
 
@@ -91,6 +92,7 @@ def surrogate(
     every training has a seed of its own, so that no two have a local training in common.
     With `weights` the values are these sums of utilities.
     """
+    whole("The budget of the surrogate", budget, 1, _MOST, error=BudgetError)
     target = None if weights is None else Target(weights)
     least = _least(n, min_coalition)
     count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
@@ -160,7 +162,7 @@ def weighted_values(n: int, utilities: Mapping[Trial, float], weights: Weights) 
 
 
 def _checked(seeds: int, most: int | None) -> int:
-    count = whole("The option 'seeds'", seeds, 1, error=MethodError)
+    count = whole("The option 'seeds'", seeds, 1, _MOST, error=MethodError)
     if most is not None and count > most:
         raise MethodError(f"The option 'seeds' is {count}, but the game can be trained with {most} only.")
     return count
@@ -185,6 +187,7 @@ def surrogate_adaptive(
     `surrogate`;
     with several seeds, which of them trains a coalition is chosen too.
     """
+    whole("The budget of the surrogate", budget, 1, _MOST, error=BudgetError)
     wanted = None if weights is None else Target(weights)
     least = _least(n, min_coalition)
     if target is not None and not target > 0:
