@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -284,6 +286,7 @@ class TestFiles:
             ("report.html", "report.htm"),
             ("report.html", "sent/REPORT.HTML"),
             ("report.html", "sent/to/report.xhtml"),
+            ("report.html", ".report.html"),
         ],
     )
     def test_however_a_file_is_named_and_wherever_it_lies(self, case: Path, kind: str, name: str) -> None:
@@ -314,6 +317,23 @@ class TestFiles:
             assert f"sound: {name}" in lines(checked(case), "sound")
         else:
             assert named in lines(checked(case), "not checked: Other files")
+
+    def test_a_store_that_is_also_a_page(self, case: Path) -> None:
+        run = case / "run"
+        (run / "store.db").rename(run / "final.html")
+        change(run / "run.json", lambda data: data.update(store="final.html"))
+        with closing(sqlite3.connect(run / "final.html")) as store, store:
+            store.execute("CREATE TABLE page AS SELECT '<h1>All to me</h1>Written by fedvalue 0.2.0.'")
+        assert "WRONG: final.html" in lines(checked(case), "WRONG")
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+    @pytest.mark.parametrize("name", ["run.json", "disclosure.json"])
+    def test_a_pipe_is_not_waited_for(self, case: Path, name: str) -> None:
+        file = case / "run" / name
+        file.unlink(missing_ok=True)
+        os.mkfifo(file)
+        read = f"import sys, fedvalue as fv; sys.exit(fv.verify({str(case / 'run')!r}).wrong)"
+        assert subprocess.run([sys.executable, "-c", read], timeout=60).returncode == 1
 
 
 class TestTrainings:

@@ -29,7 +29,9 @@ __all__ = ["reports"]
 
 def reports(run: LeftRun, store: UtilityStore | None, values: Values) -> Iterator[Check]:
     """Every report and every statement must be one that these values and trainings give."""
-    files = [file for file in run.written if is_page(file)]
+    files = [
+        file for file in (*run.files, *run.below) if is_page(file)
+    ]  # whatever it is called, and hidden ones
     if not files:
         return
     if run.record is None and (run.folder / RECORD_FILE).exists():

@@ -114,13 +114,13 @@ def open_run(path: Path, store: Path | None, agreement: Path | None) -> tuple[Le
         raise InputError(f"There is no {file}. Name the folder of a run, or a file of values.")
     values, first = _read("The values", file, lambda: read_values(file))
     record, second = None, unchecked("The record of the run", f"there is no {RECORD_FILE} beside the values")
-    if path.is_dir() and (folder / RECORD_FILE).exists():
+    if path.is_dir() and (folder / RECORD_FILE).is_file():
         record, second = _read("The record of the run", folder / RECORD_FILE, lambda: _record(path))
     elif path.is_dir():
         second = wrong("The record of the run", f"{RECORD_FILE} is missing: every run leaves one")
     agreed, checks = _agreement(folder, agreement)
     sent = folder / DISCLOSURE_FILE
-    if path.is_dir() and sent.exists():
+    if path.is_dir() and sent.is_file():
         _, third = _read("What left the clients", sent, lambda: read_disclosures(sent))
         checks += [third] if third.state == "wrong" else []
     try:

@@ -229,7 +229,7 @@ def read_values(path: Path) -> Values:
 def read_record(path: Path) -> dict[str, Any] | None:
     """How the values in a file or folder were run, or None where nothing beside them says so."""
     file = (path if path.is_dir() else path.parent) / RECORD_FILE
-    if not file.exists():
+    if not file.is_file():
         return None
     found = _read_json(file, "the record of a run")
     if not isinstance(found, dict):
