@@ -70,6 +70,14 @@ class TestPeriods:
         assert not (tmp_path / "c" / "store.db").exists()
         assert Periods(tmp_path / "c").closed == ()
 
+    def test_an_agreement_is_paid_once(self, file: Path, tmp_path: Path) -> None:
+        periods, job = Periods(tmp_path / "c"), fv.Job("synthetic", **GIVEN, agreement=file)
+        periods.close("Q1", job)  # pays nobody
+        periods.close("Q2", job, **AGREED)
+        with pytest.raises(InputError, match="Q2 was paid by this agreement already"):
+            periods.close("Q3", job, **AGREED)
+        assert [period.name for period in periods.closed] == ["Q1", "Q2"]
+
     def test_on_the_command_line(self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         told = ["period", "close", "c", "Q1", "--pot", "9999", "--rule", "shift", *OPTIONS]

@@ -107,12 +107,12 @@ class Periods:
         how = closed, names, new_terms, vouched
         if isinstance(job, Job):
             begun, decided = begin(self.folder, name, job, *how)
-            before = carried(begun, terms)
+            before = carried(self.folder, begun, terms)
             values = decided.run(progress=progress).values
         else:
             assert left is not None
             begun = begin_federation(self.folder, name, left, *how)
-            before, values = carried(begun, terms), left.values
+            before, values = carried(self.folder, begun, terms), left.values
             left.take(self.folder / name)
         period = entry_of(self.folder, begun, values, terms, before)
         append(self.folder, period)

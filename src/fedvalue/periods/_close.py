@@ -29,7 +29,7 @@ from fedvalue.periods._folder import (
 from fedvalue.periods._members import Attendance, Client, attend, clients_of
 from fedvalue.periods._store import history_of, refuse_altered_store
 from fedvalue.periods._terms import refuse_other_terms, terms_of
-from fedvalue.run import Job, sparing
+from fedvalue.run import AGREEMENT_FILE, Job, read_values, sparing
 from fedvalue.scenarios import Scale, Scenario, preprocessing_of
 from fedvalue.store import History, UtilityStore
 from fedvalue.values import Values
@@ -156,7 +156,7 @@ def _decided(out: Path, job: Job, new: Sequence[str]) -> Job:
     return decided
 
 
-def carried(begun: Begun, terms: Terms) -> Balances:
+def carried(folder: Path, begun: Begun, terms: Terms) -> Balances:
     """What is carried over into the period. Terms of payout that cannot be are refused here, before anything is trained."""
     before = begun.closed[-1].balances if begun.closed else Balances()
     before = before.renamed({old: new for new, old in begun.attendance.was.items()})
@@ -168,6 +168,7 @@ def carried(begun: Begun, terms: Terms) -> Balances:
         as_pot(terms.pot)
         check_copies(terms.copies, begun.groups)
         _refuse_unagreed(begun.agreed, terms, begun.absent)
+        _refuse_paid(folder, begun.agreed, begun.closed)
         currency = next(
             (p.money.currency for p in reversed(begun.closed) if p.money is not None), terms.currency
         )
@@ -194,6 +195,17 @@ def _refuse_unagreed(agreement: Agreement | None, terms: Terms, absent: Collecti
         raise InputError(
             f"This payout is not the one that was agreed: {'; '.join(other)}. Pay out as agreed, or make another agreement."
         )
+
+
+def _refuse_paid(folder: Path, agreement: Agreement | None, closed: Sequence[Period]) -> None:
+    """What was signed once is paid once."""
+    for period in closed if agreement is not None else ():
+        under = read_values(folder / period.name).agreement if AGREEMENT_FILE in period.files else ""
+        if agreement is not None and period.money is not None and under == agreement.hash:
+            raise InputError(
+                f"The period {period.name} was paid by this agreement already, and nobody is paid twice by it. Have the members "
+                "sign another one for this period."
+            )
 
 
 def as_pot(pot: Any) -> Decimal:
