@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import fedvalue as fv
+from fedvalue.store import fingerprint
 
 
 def by_numpy() -> nn.Module:
@@ -99,3 +100,23 @@ def test_random_numbers_of_numpy_in_a_forward_pass_are_a_doubt() -> None:
             return scaled
 
     assert game(Noisy).doubts == ("random numbers that forward draws without a seed (random.random)",)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.LSTM(4, 4, bidirectional=True),
+        lambda: nn.TransformerEncoderLayer(4, 2, activation="gelu"),
+        lambda: nn.TransformerEncoderLayer(4, 2, activation=nn.functional.softplus),
+    ],
+)
+def test_layers_of_torch_are_no_doubt(make: Callable[[], nn.Module]) -> None:
+    """Recurrent ones hold weak references to their parameters, others functions of compiled modules without a file."""
+
+    def digest(seed: int) -> str:
+        torch.manual_seed(seed)
+        found, doubts = fingerprint(make())
+        assert not doubts
+        return found
+
+    assert digest(0) == digest(0) != digest(1)

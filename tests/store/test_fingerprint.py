@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -262,6 +263,13 @@ class TestDoubts:
         numbers, rng = forever(), np.random.default_rng(0)
         assert fv.FunctionGame(3, lambda cs: [next(numbers) for c in cs]).doubts == ("numbers (generator)",)
         assert fv.FunctionGame(3, lambda cs: rng.normal(size=len(cs))).doubts == ("rng (Generator)",)
+
+    def test_a_weak_reference_is_known_by_what_it_refers_to(self) -> None:
+        one, same, other = Settings(1.0), Settings(1.0), Settings(2.0)
+        digests = [fingerprint(weakref.ref(it)) for it in (one, same, other)]
+        assert digests[0] == digests[1] != digests[2]
+        assert digests[0][1] == ()
+        assert fingerprint(weakref.ref(one, print)) != digests[0]
 
     def test_two_lambdas_of_one_line_are_told_apart(self) -> None:
         first, second = (lambda cs: [1.0 for c in cs]), (lambda cs: [2.0 for c in cs])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from functools import lru_cache
-from importlib.machinery import ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +26,7 @@ def is_library(module: str | None) -> bool:
     if loaded is None or file is None:
         spec = getattr(loaded, "__spec__", None) or find(module)
         if spec is None:
-            return False
+            return _is_in_compiled(module, loaded)
         file = spec.origin
         if file in ("built-in", "frozen"):
             return True
@@ -35,6 +35,15 @@ def is_library(module: str | None) -> bool:
                 _belongs(module, Path(folder) / "*") for folder in spec.submodule_search_locations or ()
             )
     return _belongs(module, Path(file))
+
+
+def _is_in_compiled(module: str, loaded: ModuleType | None) -> bool:
+    """Whether a compiled module of a library made this one, which has no file: torch._C._nn, that of F.gelu."""
+    above, _, name = module.rpartition(".")
+    maker = sys.modules.get(above)
+    made = loaded is not None and getattr(maker, name, None) is loaded
+    compiled = str(getattr(maker, "__file__", None)).endswith(tuple(EXTENSION_SUFFIXES))
+    return made and compiled and is_library(above)
 
 
 @lru_cache(maxsize=4096)

@@ -20,6 +20,7 @@ import sys
 import threading
 import types
 import uuid
+import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields, is_dataclass
@@ -59,7 +60,7 @@ _CODE = (FunctionType, staticmethod, classmethod, property)
 # What a class of the user's own that derives from these adds to them is looked into besides.
 _EXTENDED = (
     datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction, uuid.UUID, PurePath,
-    bytearray, property, functools.cached_property, types.SimpleNamespace,
+    bytearray, property, functools.cached_property, types.SimpleNamespace, weakref.ref,
 )  # fmt: skip
 # Attributes of classes that say how they are laid out or described, not what they compute.
 _LAID_OUT = frozenset(
@@ -113,6 +114,7 @@ class Inspector:
             (_HINTS, self._hint),
             (_OPERATORS, lambda v, w: ("operator", self.look(v.__reduce__(), w))),
             (bytearray, lambda v, w: ("bytearray", bytes(v))),
+            (weakref.ref, lambda v, w: ("weak", *self._all((v(), v.__callback__), w))),  # in recurrent layers
             (logging.Logger, lambda v, w: ("logger", v.name)),
             (_LOCKS, lambda v, w: ("lock",)),
         ]
