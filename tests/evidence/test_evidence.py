@@ -169,6 +169,11 @@ class TestSound:
         assert "report.html: it is only consistent with values that were not checked" in str(found)
         assert CliRunner().invoke(app, ["verify", str(tmp_path / "run"), "--quiet"]).exit_code == 2
 
+    def test_what_is_otherwise_in_a_job_of_ones_own_is_named(self, case: Path) -> None:
+        job = fv.Job("synthetic", clients=3, samples=15, rounds=2, method="exact")
+        (line,) = wrong(case, retrain=1, job=job)
+        assert line.endswith("By run.json it was: training.rounds 1, not 2")
+
     @pytest.mark.slow
     def test_training_again_from_a_folder_of_ones_own(self, tmp_path: Path) -> None:
         """The folder may be called otherwise, or be on another machine; other rows are another game."""

@@ -109,8 +109,11 @@ class TestPayouts:
         assert "Warning" not in self.told("report", done, "--out", tmp_path / "r.html")
 
     def test_the_agreed_pot_is_shared_out(self, done: Path, tmp_path: Path) -> None:
-        self.told("payout", done, "--currency", "EUR", "--json", tmp_path / "p.json")
-        assert json.loads((tmp_path / "p.json").read_text())["pot"] == "10000"
+        assert "Warning" not in self.told("payout", done, "--json", tmp_path / "p.json")
+        paid = json.loads((tmp_path / "p.json").read_text())
+        assert (paid["pot"], paid["currency"]) == ("10000", "EUR")
+        assert "Warning" not in self.told("report", done, "--pot", "10000", "--out", tmp_path / "r.html")
+        assert "EUR" in (tmp_path / "r.html").read_text()
 
     def test_without_an_agreement_a_pot_must_be_said(self, tmp_path: Path) -> None:
         fv.run("synthetic", **GIVEN, out=tmp_path / "run")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "ABSENT",
     "AbsentOption",
     "AgreementArgument",
     "AnywayOption",
@@ -81,13 +82,12 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonTarget = Annotated[
     str | None, typer.Option(metavar="PATH", help="Write the result as JSON; - prints only JSON.")
 ]
+ABSENT = (
+    "What absent clients get: excluded (nothing), last-period=PATH (what an earlier payout or earlier values give them) "
+    "or escrow=PART (that part of the pot is set aside)."
+)
 AbsentOption = Annotated[
-    str,
-    typer.Option(
-        metavar="RULE",
-        help="What absent clients get: excluded (nothing), last-period=PATH (what an earlier payout or earlier "
-        "values give them) or escrow=PART (that part of the pot is set aside).",
-    ),
+    str | None, typer.Option(metavar="RULE", help=f"{ABSENT} [default: as agreed, else excluded]")
 ]
 CopiesOption = Annotated[
     str | None,
@@ -99,7 +99,10 @@ CopiesOption = Annotated[
 AnywayOption = Annotated[
     bool, typer.Option("--anyway", help="Pay out even if the model has learned nothing from the data.")
 ]
-CurrencyOption = Annotated[str, typer.Option(help="Currency shown with the amounts, such as EUR.")]
+CurrencyOption = Annotated[
+    str | None,
+    typer.Option(help="Currency shown with the amounts, such as EUR. [default: as agreed, else none]"),
+]
 ConsortiumOption = Annotated[
     str | None, typer.Option(help="Name of the consortium, for the head of the report.")
 ]

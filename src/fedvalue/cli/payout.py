@@ -37,21 +37,30 @@ def payout(
         str | None,
         typer.Option(metavar="AMOUNT", help="Amount to share out. [default: the one that was agreed]"),
     ] = None,
-    currency: CurrencyOption = "",
+    currency: CurrencyOption = None,
     rule: Annotated[
-        str,
+        str | None,
         typer.Option(
             autocompletion=complete("rule"),
             help="proportional (refuses negative values), floor (pays them 0), shift (the lowest becomes 0) or "
-            "threshold (pays only clients whose whole interval is above 0).",
+            "threshold (pays only clients whose whole interval is above 0). [default: as agreed, else floor]",
         ),
-    ] = "floor",
+    ] = None,
     min_share: Annotated[
-        str, typer.Option(metavar="X", help="Smallest part of the pot for every client that the rule pays.")
-    ] = "0",
+        str | None,
+        typer.Option(
+            metavar="X",
+            help="Smallest part of the pot for every client that the rule pays. [default: as agreed, else 0]",
+        ),
+    ] = None,
     round_to: Annotated[
-        str, typer.Option("--round", metavar="STEP", help="Smallest step: amounts are multiples of it.")
-    ] = "0.01",
+        str | None,
+        typer.Option(
+            "--round",
+            metavar="STEP",
+            help="Smallest step: amounts are multiples of it. [default: as agreed, else 0.01]",
+        ),
+    ] = None,
     json: JsonTarget = None,
     csv: Annotated[
         str | None, typer.Option(metavar="PATH", help="Write the payout as CSV; - prints only CSV.")
@@ -61,15 +70,16 @@ def payout(
     ] = None,
     copies: CopiesOption = None,
     store: StoreOption = None,
-    absent: AbsentOption = "excluded",
+    absent: AbsentOption = None,
     anyway: AnywayOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
 ) -> None:
     """Share a pot out by the clients' values, to the cent.
 
     The amounts add up to the pot exactly, follow a written policy, and each comes with the range it could move
-    in, given the intervals of the values.
+    in, given the intervals of the values. Under an agreement, what is not said is as agreed.
     """
+    from fedvalue.agreement import PayoutTerms
     from fedvalue.payout import payout as share_out
     from fedvalue.run import (
         find_history,
@@ -81,17 +91,23 @@ def payout(
 
     check_targets(json, csv, md)
     valued = read_values(values)
-    agreed = terms_agreed_for(valued, values)
+    agreed = terms_agreed_for(valued, values) or PayoutTerms()
+    pot = agreed.pot if pot is None else pot
     if pot is None:
-        pot = None if agreed is None else agreed.pot
-        if pot is None:
-            raise InputError(
-                "How much is to be shared out? Give --pot AMOUNT: no agreement beside the values names a pot."
-            )
-    copies = copies or ("each" if agreed is None else agreed.copies)
-    once = copies_by(copies, valued, lambda: find_history(valued, values, store))
+        raise InputError(
+            "How much is to be shared out? Give --pot AMOUNT: no agreement beside the values names a pot."
+        )
+    once = copies_by(copies or agreed.copies, valued, lambda: find_history(valued, values, store))
     found = share_out(
-        valued, pot, rule, min_share, round_to, currency, absent=absent, anyway=anyway, copies=once
+        valued,
+        pot,
+        agreed.rule if rule is None else rule,
+        agreed.min_share if min_share is None else min_share,
+        agreed.step if round_to is None else round_to,
+        agreed.currency if currency is None else currency,
+        absent=agreed.absent if absent is None else absent,
+        anyway=anyway,
+        copies=once,
     )
     if remark := not_as_agreed(valued, values, found):
         warn(remark)

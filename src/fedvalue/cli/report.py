@@ -53,14 +53,15 @@ def report(
         str | None,
         typer.Option(metavar="AMOUNT", help="Amount to share out. [default: payouts in percent]"),
     ] = None,
-    currency: CurrencyOption = "",
+    currency: CurrencyOption = None,
     rule: Annotated[
         str | None,
         typer.Option(
-            autocompletion=complete("rule"), help="Payout rule, as in `fedvalue payout`. [default: floor]"
+            autocompletion=complete("rule"),
+            help="Payout rule, as in `fedvalue payout`. [default: as agreed, else floor]",
         ),
     ] = None,
-    absent: AbsentOption = "excluded",
+    absent: AbsentOption = None,
     copies: CopiesOption = None,
     anyway: AnywayOption = False,
     consortium: ConsortiumOption = None,
@@ -78,8 +79,9 @@ def report(
 
     Who gets what and why, what the amounts depend on, incidents, the audit, how utility grows, which clients complement
     each other; an annex with the rules, the method and its limits, the cost, how to repeat it, and room for signatures.
-    docs/report.md says what each part means.
+    docs/report.md says what each part means. Under an agreement, what is not said of the payout is as agreed.
     """
+    from fedvalue.agreement import PayoutTerms
     from fedvalue.report import FORMATS, Absent, Cover, Terms, facts_of, kind_of, write_statements
     from fedvalue.run import (
         VALUES_FILE,
@@ -107,9 +109,15 @@ def report(
             record = None  # of another run: its command would give other values
         budget = (record or {}).get("budget")
         history = _history(values, run, store)
-        agreed = terms_agreed_for(values, run)
-        copies = copies or ("each" if agreed is None else agreed.copies)
-        terms = Terms(pot, currency, rule, anyway, absent, copies)
+        agreed = terms_agreed_for(values, run) or PayoutTerms()
+        terms = Terms(
+            pot,
+            ("" if pot is None else agreed.currency) if currency is None else currency,
+            agreed.rule if rule is None and agreed.rule != PayoutTerms().rule else rule,
+            anyway,
+            agreed.absent if absent is None else absent,
+            copies or agreed.copies,
+        )
         cover = Cover.of(consortium, period, date, operator)
         facts = facts_of(values, history, record, terms, budget, cover)
         if not isinstance(facts.payout, Absent) and (

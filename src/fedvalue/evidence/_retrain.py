@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedvalue._files import json_ready
 from fedvalue._text import one_line, plural
 from fedvalue.coalitions import Trial
 from fedvalue.errors import FedvalueError, InputError
@@ -26,6 +27,7 @@ _ROUNDING = 1e-6  # relative, as stores take two trainings for the same
 # What other versions or another kind of device may explain: a thousandth, or one test row that is answered otherwise.
 _VERSIONS = 1e-3
 _ROWS = {"accuracy": 1, "balanced_accuracy": 3, "f1": 3, "auc": 3}  # rare classes weigh more
+_OF_THE_GAME = ("training", "learner", "scenario", "replicates")
 _SAME = ("numpy", "torch", "scikit-learn")
 
 
@@ -45,7 +47,9 @@ def trained_again(
         yield undecided(_WHAT, f"the data of the run cannot be read here: {error}")
         return
     if game.id != values.game_id:
-        yield wrong(_WHAT, f"the data, model or rules here give the game {game.id}, not {values.game_id}")
+        told = f"the data, model or rules here give the game {game.id}, not {values.game_id}"
+        changed = list(_other_than(record or {}, job.record()))
+        yield wrong(_WHAT, f"{told}. By run.json it was: {'; '.join(changed[:4])}" if changed else told)
         return
     rows = (1 << 62) if values.chain is None else values.chain.rows
     kept = StoreUntil(store, game.id, rows)
@@ -85,6 +89,16 @@ def trained_again(
         )
     else:
         yield wrong(_WHAT, f"{told}: {'; '.join(apart[:4])}")
+
+
+def _other_than(record: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """What of the record, as far as it is told there, is otherwise in this job."""
+    for name in _OF_THE_GAME if not path else [name for name in record if name in now]:
+        was, here = record.get(name), now.get(name)
+        if isinstance(was, Mapping) and isinstance(here, Mapping):
+            yield from _other_than(was, here, f"{path}{name}.")
+        elif name in record and name in now and json_ready(was) != json_ready(here):
+            yield f"{path}{name} {one_line(str(was))[:80]}, not {one_line(str(here))[:80]}"
 
 
 def _may_differ(name: str, stored: float, rows: int | None) -> float:

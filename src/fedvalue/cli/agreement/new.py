@@ -10,7 +10,7 @@ import typer
 
 from fedvalue._text import listed
 from fedvalue.cli._console import busy, notes, say
-from fedvalue.cli._options import AbsentOption, AgreementArgument, complete
+from fedvalue.cli._options import ABSENT, AgreementArgument, complete
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def new(
     min_share: Annotated[
         str, typer.Option(metavar="X", help="Smallest part of the pot for every client that the rule pays.")
     ] = "0",
-    absent: AbsentOption = "excluded",
+    absent: Annotated[str, typer.Option(metavar="RULE", help=ABSENT)] = "excluded",
     copies: Annotated[
         str,
         typer.Option(

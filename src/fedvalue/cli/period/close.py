@@ -14,7 +14,6 @@ from fedvalue.cli._jobs import job_of
 from fedvalue.cli._options import (
     AnywayOption,
     CopiesOption,
-    CurrencyOption,
     JsonTarget,
     PeriodsArgument,
     QuietOption,
@@ -35,7 +34,7 @@ def close(
     folder: PeriodsArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the period, such as 2026-Q1.", show_default=False)],
     pot: Annotated[str | None, typer.Option(metavar="AMOUNT", help="Amount to share out. [default: none, values only]")] = None,
-    currency: CurrencyOption = "",
+    currency: Annotated[str, typer.Option(help="Currency shown with the amounts, such as EUR.")] = "",
     rule: Annotated[str, typer.Option(autocompletion=complete("rule"), help="Rule of payout, see `fedvalue payout`.")] = "floor",
     min_share: Annotated[str, typer.Option(metavar="X", help="Smallest part of the pot for every client that the rule pays.")] = "0",
     round_to: Annotated[str, typer.Option("--round", metavar="STEP", help="Smallest step: amounts are multiples of it.")] = "0.01",
