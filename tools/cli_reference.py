@@ -86,6 +86,8 @@ fedvalue data fetch femnist""",
     "fedvalue flower demo": "fedvalue flower demo --clients 4",
     "fedvalue flower deploy": 'fedvalue flower deploy consortium --host link.example.org --clients "Hospital A,Hospital B"',
     "fedvalue flower register": 'fedvalue flower register consortium "Hospital A" node.key.pub',
+    "fedvalue flower join": 'fedvalue flower join consortium "Hospital C"',
+    "fedvalue flower leave": 'fedvalue flower leave consortium "Hospital A"',
     "fedvalue flower run": "fedvalue flower run consortium --set method=ipss --set budget=32",
     "fedvalue period close": """\
 fedvalue period close clinics 2026-Q1 --pot 1000 --currency EUR --clients 4 --exact --no-noise

@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 from fedvalue.agreement import make_key, read_public_line
 from fedvalue.cli import app
 from fedvalue.errors import FedvalueError, InputError
-from fedvalue.flower import Deployment, Settings, deploy, register, renew, run_deployment
+from fedvalue.flower import Deployment, Settings, deploy, join, leave, register, renew, run_deployment
 from fedvalue.flower._registered import RegisteredClient, read_roster, write_roster
 from fedvalue.flower.deployment._signing import make_signing_key, signatures, trusted_entities
 
@@ -285,3 +285,29 @@ class TestRefusals:
         (tmp_path / "d/deployment.json").write_text("{}", encoding="utf-8")
         with pytest.raises(InputError, match="is not as `fedvalue flower deploy` wrote it"):
             Deployment.read(tmp_path / "d")
+
+
+class TestMembers:
+    def test_who_joins_comes_last_and_who_leaves_keeps_its_number(self, tmp_path: Path) -> None:
+        folder = tmp_path / "d"
+        deploy(folder, HOST, ["Hospital A", "Hospital B"], link_port=1)
+        before = [sorted(mine.iterdir()) for mine in client_folders(folder)]
+        found = RUNNER.invoke(app, ["flower", "join", str(folder), "Hospital C"])
+        assert found.exit_code == 0, found.output
+        assert "2-hospital-c" in found.output
+        node = tomllib.loads((folder / "clients/2-hospital-c/node.toml").read_text(encoding="utf-8"))
+        assert (node["partition-id"], node["name"]) == (2, "Hospital C")
+        assert [sorted(mine.iterdir()) for mine in client_folders(folder)[:2]] == before
+        assert leave(folder, "hospital a") == "Hospital A"  # without a key nobody has to be asked
+        assert read_roster(folder / "roster.json") == [
+            RegisteredClient("Hospital A", left=True),
+            RegisteredClient("Hospital B"),
+            RegisteredClient("Hospital C"),
+        ]
+        for says, wrong in (
+            ("has left already", lambda: leave(folder, "Hospital A")),
+            ("no client 'Hospital D'", lambda: leave(folder, "Hospital D")),
+            ("Hospital A", lambda: join(folder, "Hospital  A")),
+        ):
+            with pytest.raises(InputError, match=says):
+                wrong()

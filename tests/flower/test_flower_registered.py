@@ -96,6 +96,19 @@ class TestBinding:
         assert 103 not in {message.metadata.dst_node_id for message in grid.sent}
         assert "node-103 is connected with a key that is not in the roster" in roster.incidents[0]
 
+    def test_who_has_left_is_neither_waited_for_nor_absent(self, tmp_path: Path) -> None:
+        grid = grid_of(*HONEST)
+        del grid.parties[101]
+        clients = [CLIENTS[0], RegisteredClient(NAMES[1], left=True), CLIENTS[2]]
+        write_roster(tmp_path / "roster.json", clients)
+        assert read_roster(tmp_path / "roster.json") == clients
+        roster = Roster.gather(grid, N, 60.0, DIGITS, registered=clients, quorum=2)
+        assert [report.name for report in roster.reports] == [NAMES[0], NAMES[2]]
+        assert roster.absent == {}
+        assert roster.incidents == []
+        with pytest.raises(InputError, match="It takes 3 clients to begin, and the roster has 2"):
+            Roster.gather(grid, N, 0.5, DIGITS, registered=clients)
+
     @pytest.mark.slow
     def test_who_is_missing_is_named(self) -> None:
         grid = grid_of(*HONEST)

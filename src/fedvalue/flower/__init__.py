@@ -22,7 +22,7 @@ _valuation          what both have in common: values of those who answer, result
 _app_files          the app that `fedvalue flower init` writes
 _results            what a run leaves in its folder, for whoever waits for it
 _processes, _demo   a federation of local processes, and `fedvalue flower demo`
-deployment          everything for a federation over the internet: `deploy`, `register`, `run_deployment`
+deployment          everything for a federation over the internet: `deploy`, `register`, `join`, `leave`, `run_deployment`
 
 Names are imported when they are used: a client app is started for every message and needs only its own side.
 """
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from fedvalue.flower.deployment import (
         Deployment,
         deploy,
+        join,
+        leave,
         plan_deployment,
         register,
         renew,
@@ -63,6 +65,8 @@ __all__ = [
     "client_app",
     "demo",
     "deploy",
+    "join",
+    "leave",
     "plan_deployment",
     "plan_federation",
     "register",
@@ -83,7 +87,16 @@ _WHERE = {
     "_server": ("Task", "plan_federation", "server_app", "value_federation"),
     "_settings": ("Settings",),
     "_trainer": ("FlowerTrainer",),
-    "deployment": ("Deployment", "deploy", "plan_deployment", "register", "renew", "run_deployment"),
+    "deployment": (
+        "Deployment",
+        "deploy",
+        "join",
+        "leave",
+        "plan_deployment",
+        "register",
+        "renew",
+        "run_deployment",
+    ),
 }
 _WITHOUT_FLOWER = ("Settings", "write_app")
 

@@ -37,11 +37,10 @@ def wait_for(directory: Directory, clients: int, seconds: float, quorum: int) ->
         if time.monotonic() >= ends:
             if len(nodes) >= quorum:
                 return nodes
-            heard = {directory.place(node) for node in nodes}
-            silent = [one.name for place, one in enumerate(directory.registered) if place not in heard]
+            silent = directory.silent({directory.place(node) for node in nodes})
             missing = f" Missing: {listed(silent, 12)}." if silent else ""
             raise FedvalueError(
-                f"Expected {clients} nodes; {len(nodes)} are connected after {seconds:.0f} s.{missing} Start the others."
+                f"Expected {clients - directory.left} nodes; {len(nodes)} are connected after {seconds:.0f} s.{missing} Start the others."
             )
         time.sleep(_LOOK_SECONDS)
     if len(nodes) > clients:

@@ -33,6 +33,9 @@ class RegisteredClient:
     name: str
     key: str = ""  # until the client has sent one
     signs: str = ""  # the Ed25519 key with which it signs replies and agreements; "" for one that does not
+    left: bool = (
+        False  # it was in the consortium; its number stays, and nobody waits for it or calls it absent
+    )
 
 
 def read_roster(path: Path) -> list[RegisteredClient]:
@@ -66,7 +69,10 @@ def read_roster(path: Path) -> list[RegisteredClient]:
 
 def write_roster(path: Path, clients: Sequence[RegisteredClient]) -> None:
     """The file that `read_roster` reads."""
-    write_json(path, {"format": _FORMAT, "clients": [asdict(client) for client in clients]})
+    entries = [
+        {key: value for key, value in asdict(client).items() if value is not False} for client in clients
+    ]
+    write_json(path, {"format": _FORMAT, "clients": entries})
 
 
 def key_of(line: str, what: str) -> bytes:
@@ -134,10 +140,25 @@ class Directory:
     def need(self, clients: int) -> None:
         """Refuses to wait for more clients than can come."""
         if len(self.registered) - len(self.without_key) < clients and self.without_key:
+            never = [one.name for one in self.registered if not one.key and not one.left]
+            if not never:
+                raise InputError(
+                    f"It takes {clients} clients to begin, and the roster has {len(self.registered) - len(self.without_key)} that "
+                    "have not left. Set `quorum` lower."
+                )
             raise InputError(
-                f"No key is registered for {', '.join(map(repr, self.without_key))}. Register it with `fedvalue flower "
-                "register`."
+                f"No key is registered for {', '.join(map(repr, never))}. Register it with `fedvalue flower register`."
             )
+
+    @property
+    def left(self) -> int:
+        """How many of the registered clients have left."""
+        return sum(client.left for client in self.registered)
+
+    def silent(self, places: Collection[int | None]) -> list[str]:
+        """The registered clients that nothing was heard of, if these were; not those that have left."""
+        heard = enumerate(self.registered)
+        return [one.name for place, one in heard if place not in places and not one.left]
 
     def absent(self, places: Collection[int | None], clients: int, why: str) -> dict[str, str]:
         """Why each of the clients that are not at these places is absent, by name as far as names are known.
@@ -152,7 +173,8 @@ class Directory:
             return {f"unknown client {number}": why for number in range(1, missing + 1)}
         else:
             names, reasons = [f"client-{place}" for place in range(clients)], [why] * clients
-        return {names[place]: reasons[place] for place in range(clients) if place not in places}
+        left = {place for place, client in enumerate(self.registered) if client.left}
+        return {names[place]: reasons[place] for place in range(clients) if place not in {*places, *left}}
 
     def bound(self, node: int, report: ClientReport) -> ClientReport:
         """The report with name and place of the client whose key the node has; one that claims others is refused."""

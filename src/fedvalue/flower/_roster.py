@@ -255,12 +255,11 @@ def _too_few(
     directory: Directory,
     seconds: float,
 ) -> str:
-    text = f"Expected {clients} clients; {len(reports)} answered within {seconds:.0f} s."
+    text = f"Expected {clients - directory.left} clients; {len(reports)} answered within {seconds:.0f} s."
     if least < clients:
         text = f"{text[:-1]}, and it takes {least} to begin."
     for node, reason in list(refused.items())[:4]:
         text += f" {directory.called(node)} {reason}."
-    heard = {directory.place(node) for node in (*reports, *refused)}
-    if silent := [one.name for place, one in enumerate(directory.registered) if place not in heard]:
+    if silent := directory.silent({directory.place(node) for node in (*reports, *refused)}):
         text += f" Nothing was heard of {listed(silent, 12)}."
     return text + " Start the missing SuperNodes (see docs/flower.md), or change `clients`, their number."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fedvalue.cli.flower import demo, deploy, init, register, run
+from fedvalue.cli.flower import demo, deploy, init, join, leave, register, run
 
 __all__ = ["app"]
 
@@ -13,4 +13,6 @@ app.command("init")(init.init)
 app.command("demo")(demo.demo)
 app.command("deploy")(deploy.deploy)
 app.command("register")(register.register)
+app.command("join")(join.join)
+app.command("leave")(leave.leave)
 app.command("run")(run.run)

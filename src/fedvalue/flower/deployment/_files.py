@@ -22,7 +22,7 @@ from fedvalue._version import __version__
 from fedvalue.errors import InputError
 from fedvalue.flower._app_files import Value, toml_value, write_app
 from fedvalue.flower._names import check_names
-from fedvalue.flower._registered import RegisteredClient, write_roster
+from fedvalue.flower._registered import RegisteredClient, read_roster, write_roster
 from fedvalue.flower.deployment._certificates import (
     KeyPair,
     make_authority,
@@ -34,7 +34,17 @@ from fedvalue.flower.deployment._signing import make_signing_key, trusted_entiti
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["APP", "DATABASE", "ROSTER", "SIGNING_KEY", "Deployment", "authority_of", "deploy", "renew"]
+__all__ = [
+    "APP",
+    "DATABASE",
+    "ROSTER",
+    "SIGNING_KEY",
+    "Deployment",
+    "authority_of",
+    "deploy",
+    "join",
+    "renew",
+]
 
 _FORMAT = "fedvalue.deployment/1"
 _FILE = "deployment.json"
@@ -176,6 +186,21 @@ def deploy(
     return deployment
 
 
+def join(folder: Path, name: str) -> Path:
+    """Another client, after all that there are: the folder to give to it. It comes in once its key is registered.
+
+    The numbers of the others stay, also of those that have left: a client that comes back is registered again.
+    """
+    deployment, clients = Deployment.read(folder), read_roster(folder / ROSTER)
+    check_names([*(client.name for client in clients), name])
+    try:
+        mine = _write_clients_folder(folder, deployment, name, len(clients), len(clients) + 1)
+    except OSError as error:
+        raise InputError(f"Cannot write to {folder}: {error.strerror}.") from error
+    write_roster(folder / ROSTER, [*clients, RegisteredClient(name)])
+    return mine
+
+
 def renew(folder: Path, days: int = 365) -> datetime:
     """Makes another certificate for the server, with another key, from the authority of the deployment; valid until."""
     Deployment.read(folder)
@@ -213,7 +238,7 @@ def _write_operators_files(folder: Path, d: Deployment, clients: Sequence[str], 
         (folder / "systemd" / unit).write_text(_text(unit, d), encoding="utf-8")
 
 
-def _write_clients_folder(folder: Path, d: Deployment, name: str, place: int, count: int) -> None:
+def _write_clients_folder(folder: Path, d: Deployment, name: str, place: int, count: int) -> Path:
     """What a client is given: nothing of it is secret."""
     mine = folder / "clients" / _folder_of(name, place)
     mine.mkdir(parents=True)
@@ -237,6 +262,7 @@ def _write_clients_folder(folder: Path, d: Deployment, name: str, place: int, co
     for file, text in texts.items():
         (mine / file).write_text(text, encoding="utf-8")
     _write_program(mine / "node.sh", _text("client/node.sh", d))
+    return mine
 
 
 def _write_program(path: Path, text: str) -> None:

@@ -32,7 +32,7 @@ from fedvalue.flower.deployment._signing import signatures
 from fedvalue.run import VALUES_FILE
 from fedvalue.values import Values
 
-__all__ = ["plan_deployment", "register", "run_deployment"]
+__all__ = ["leave", "plan_deployment", "register", "run_deployment"]
 
 
 def register(
@@ -77,6 +77,23 @@ def register(
     clients[place] = RegisteredClient(clients[place].name, " ".join(line.split()[:2]), signing)
     write_roster(folder / ROSTER, clients)
     return _fingerprint(line)
+
+
+def leave(folder: Path, name: str) -> str:
+    """Lets a client's node in no more, and takes no valuation for one that it is absent from; the client's name.
+
+    Its number stays, so nobody else gets another one. `register` takes it back, with another key: Flower takes none that was let go.
+    """
+    deployment, clients = Deployment.read(folder), read_roster(folder / ROSTER)
+    place = _place(clients, name)
+    if clients[place].left:
+        raise InputError(f"{clients[place].name!r} has left already.")
+    if clients[place].key:
+        with _link(folder, deployment) as link:
+            link.unregister(key_of(clients[place].key, "a key"))
+    clients[place] = RegisteredClient(clients[place].name, left=True)
+    write_roster(folder / ROSTER, clients)
+    return clients[place].name
 
 
 def run_deployment(
