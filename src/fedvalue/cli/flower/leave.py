@@ -19,4 +19,6 @@ def leave(
     """Let a client's node in no more. Nobody waits for it, it is not called absent, and the others keep their numbers."""
     from fedvalue.flower import leave as let_go
 
-    say(f"{let_go(folder, name)} has left. If it comes back, it needs another node.key: `fedvalue flower register`.")
+    say(
+        f"{let_go(folder, name)} has left. If it comes back, it needs another node.key: `fedvalue flower register`."
+    )
