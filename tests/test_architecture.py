@@ -78,7 +78,7 @@ FLOW = [
     "what_if",
     "report",
     "run",
-    "advice evidence",
+    "advice evidence watch",
     "periods",
     "fedvalue",
     "testing",

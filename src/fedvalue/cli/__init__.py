@@ -33,6 +33,7 @@ from fedvalue.cli import (
     store,
     value,
     verify,
+    watch,
 )
 from fedvalue.cli._console import complain, print_json, say
 from fedvalue.cli._plugins import OpenGroup
@@ -81,6 +82,7 @@ app.command("audit")(audit.audit)
 app.command("benefits")(benefits.benefits)
 app.command("indices")(indices.indices)
 app.command("report")(report.report)
+app.command("watch")(watch.watch)
 app.command("verify")(verify.verify)
 app.command("sign")(sign.sign)
 app.add_typer(agreement.app, name="agreement")

@@ -17,6 +17,7 @@ from fedvalue.run import (
     DISCLOSURE_FILE,
     EARLIER,
     EVIDENCE_FILE,
+    PROGRESS_FILE,
     RECORD_FILE,
     VALUES_FILE,
     find_store,
@@ -86,7 +87,7 @@ class LeftRun:
     def beside(self) -> list[Path]:
         """What is not under the signatures: the store, which may grow, what belongs to it, plans, and the signatures themselves."""
         store = [] if self.store is None else [f"{self.store.name}{end}" for end in _OF_A_STORE]
-        return [self.folder / name for name in (EVIDENCE_FILE, _PLAN_FILE, *store)]
+        return [self.folder / name for name in (EVIDENCE_FILE, PROGRESS_FILE, _PLAN_FILE, *store)]
 
     @property
     def written(self) -> list[Path]:

@@ -29,8 +29,12 @@ from fedvalue.run import (
     RECORD_FILE,
     REPORT_FILE,
     VALUES_FILE,
+    Node,
+    Observer,
+    ProgressFile,
     add_disclosure,
     keep_earlier,
+    seen_from,
     value,
 )
 from fedvalue.store import UtilityStore, read_history
@@ -39,6 +43,7 @@ from fedvalue.weights import without_clients
 
 __all__ = ["Valuation", "value_of_those_who_answer"]
 
+_LOGGED = Observer(on_stage=lambda text: log(INFO, text))
 _LIMITS = ("max-claim", "max-update")  # clients beyond them are refused
 
 
@@ -76,7 +81,8 @@ class Valuation:
             folder.mkdir(parents=True, exist_ok=True)
         with UtilityStore(self.store) as store:
             try:
-                values = self._valued(game, store, without_clients(self.groups, roster.absent))
+                with self._followed(game, roster).kept(_LOGGED) as observer:
+                    values = self._valued(game, store, without_clients(self.groups, roster.absent), observer)
             except Exception:  # what left the clients has left them, whatever became of it
                 add_disclosure(self.out, game.disclosure((), is_complete=False), game.id)
                 raise
@@ -102,18 +108,45 @@ class Valuation:
         return values
 
     def _valued(
-        self, game: FederatedGame, store: UtilityStore, groups: Mapping[str, Sequence[str]] | None
+        self,
+        game: FederatedGame,
+        store: UtilityStore,
+        groups: Mapping[str, Sequence[str]] | None,
+        observer: Observer,
     ) -> Values:
         how = self.method, self.budget, self.seed
         try:
             return value(
-                game, *how, store, groups=groups, on_stage=lambda text: log(INFO, text), **self.options
+                game,
+                *how,
+                store,
+                groups=groups,
+                on_stage=observer.on_stage,
+                on_outcome=observer.on_outcome,
+                **self.options,
             )
         except UnavailableError as error:
             if self.missing == "refuse":
                 raise
             log(INFO, "Valuing those who answer: %s", error)
-            return value_of_those_who_answer(game, error, *how, store, self.options, groups)
+            return value_of_those_who_answer(game, error, *how, store, self.options, groups, observer)
+
+    def _followed(self, game: FederatedGame, roster: Roster) -> ProgressFile:
+        """A file in the folder that says how far the run is, and which nodes are there."""
+        facts = self.terms(game)
+
+        def nodes() -> list[Node]:
+            gone = roster.absent
+            there = [Node(name, "there") for name in game.names if name not in gone]
+            return there + [Node(name, "absent", why) for name, why in gone.items()]
+
+        return ProgressFile(
+            self.out,
+            {**facts, "scenario": {"clients": list(game.names)}},
+            seen_from(self.out, self.store),
+            nodes,
+            lambda: roster.incidents,
+        )
 
     def _leave(self, values: Values, store: UtilityStore, record: Mapping[str, Any]) -> None:
         """Earlier results are kept elsewhere. The values come last: whoever waits for them finds all."""
@@ -205,12 +238,13 @@ def value_of_those_who_answer(
     store: UtilityStore,
     options: Mapping[str, Any] = MappingProxyType({}),
     groups: Mapping[str, Sequence[str]] | None = None,
+    observer: Observer | None = None,
 ) -> Values:
     """Values in the game of the clients that are left, after those that the error names were lost.
 
     A client that is missing gets no number at all: nothing is known of what its data adds.
     """
-    lost = dict(error.reasons)
+    lost, observer = dict(error.reasons), observer or _LOGGED
     while True:
         left = [i for i in range(game.n) if i not in lost]
         if not left:
@@ -219,7 +253,14 @@ def value_of_those_who_answer(
         try:
             there = without_clients(groups, [game.names[i] for i in lost])
             values = value(
-                rest, method, budget, seed, groups=there, on_stage=lambda text: log(INFO, text), **options
+                rest,
+                method,
+                budget,
+                seed,
+                groups=there,
+                on_stage=observer.on_stage,
+                on_outcome=observer.on_outcome,
+                **options,
             )
         except MethodError as impossible:  # gradient methods look at a run of all clients
             raise error from impossible

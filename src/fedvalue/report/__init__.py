@@ -25,9 +25,11 @@ from fedvalue.report._gather import gather
 from fedvalue.report._markdown import as_markdown
 from fedvalue.report._origin import FEDERATION
 from fedvalue.report._page import as_html
+from fedvalue.report._scales import Scale, core_range, ticks
 from fedvalue.report._statement_pages import statement_page, write_statements
 from fedvalue.report._templates import page_environment, style_sheet
 from fedvalue.report._trained import Absent
+from fedvalue.report._words import called
 from fedvalue.store import History, UtilityStore, read_history
 from fedvalue.values import Values, expect_shapley
 
@@ -37,9 +39,12 @@ __all__ = [
     "Absent",
     "Cover",
     "Facts",
+    "Scale",
     "Terms",
     "as_html",
     "as_markdown",
+    "called",
+    "core_range",
     "facts_of",
     "gather",
     "kind_of",
@@ -48,6 +53,7 @@ __all__ = [
     "page_environment",
     "statement_page",
     "style_sheet",
+    "ticks",
     "write_statements",
 ]
 

@@ -31,6 +31,7 @@ from fedvalue.run._folder import (
     read_record,
     read_values,
     refuse_signed,
+    seen_from,
 )
 from fedvalue.run._job import Job, run
 from fedvalue.run._ledger import Ledger
@@ -43,8 +44,9 @@ from fedvalue.run._methods import (
     methods,
     runnable_methods,
 )
-from fedvalue.run._observers import Evaluation
+from fedvalue.run._observers import Evaluation, Observer
 from fedvalue.run._prepare import RULES
+from fedvalue.run._progress_file import PROGRESS_FILE, Node, Progress, ProgressFile, read_progress
 from fedvalue.run._requests import (
     grouped,
     refuse_two_ways,
@@ -64,6 +66,7 @@ __all__ = [
     "AGREEMENT_FILE",
     "EARLIER",
     "EVIDENCE_FILE",
+    "PROGRESS_FILE",
     "RECORD_FILE",
     "REPORT_FILE",
     "RULES",
@@ -75,6 +78,10 @@ __all__ = [
     "Evaluation",
     "Job",
     "Ledger",
+    "Node",
+    "Observer",
+    "Progress",
+    "ProgressFile",
     "Result",
     "Score",
     "add_disclosure",
@@ -99,6 +106,7 @@ __all__ = [
     "payout_terms_of",
     "planned_trials",
     "read_disclosures",
+    "read_progress",
     "read_record",
     "read_values",
     "refuse_other_terms",
@@ -106,6 +114,7 @@ __all__ = [
     "refuse_two_ways",
     "run",
     "run_requests",
+    "seen_from",
     "runnable_methods",
     "sparing",
     "stored_trials",

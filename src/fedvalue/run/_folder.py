@@ -34,6 +34,7 @@ __all__ = [
     "read_values",
     "refuse_other_run",
     "refuse_signed",
+    "seen_from",
     "signed_files",
     "take_over",
 ]
@@ -134,7 +135,7 @@ def keep_earlier(
 
 
 def _write_record(out: Path, record: Mapping[str, Any], store: Path | None) -> None:
-    seen = None if store is None else _seen_from(out, store)
+    seen = None if store is None else seen_from(out, store)
     write_json(out / RECORD_FILE, sealed({**record, "store": seen}))
 
 
@@ -292,7 +293,7 @@ def _recorded(out: Path) -> dict[str, Any] | None:
         return {}
 
 
-def _seen_from(folder: Path, file: Path) -> str:
+def seen_from(folder: Path, file: Path) -> str:
     """The file as other commands find it from the run's folder, also where both were moved together."""
     try:
         return Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from fedvalue._checks import as_path, checked_init, did_you_mean, expect
 from fedvalue._text import plural
 from fedvalue.agreement import Agreement, Party, PayoutTerms, read_agreement
+from fedvalue.coalitions import Trial
 from fedvalue.errors import InputError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.games import EmptyLike
@@ -21,11 +22,12 @@ from fedvalue.learners.losses import LossLike
 from fedvalue.learners.metrics import MetricLike, Metrics
 from fedvalue.run._agreed import agreement_of, refuse_other_job
 from fedvalue.run._disclosures import add_disclosure
-from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run, take_over
+from fedvalue.run._folder import REPORT_FILE, enter, refuse_other_run, seen_from, take_over
 from fedvalue.run._methods import MethodLike, as_method, check_types
 from fedvalue.run._observers import Observer, OnOutcome, OnStage, OnValues
 from fedvalue.run._options import JobOptions
 from fedvalue.run._prepare import Prepared, plain, prepare, record_of
+from fedvalue.run._progress_file import ProgressFile
 from fedvalue.run._requests import (
     Request,
     admit,
@@ -41,6 +43,7 @@ from fedvalue.scenarios import Scenario
 from fedvalue.store import UtilityStore, fingerprint
 from fedvalue.trainers import Closing
 from fedvalue.training import Learner
+from fedvalue.values import Values
 
 if TYPE_CHECKING:
     from fedvalue.run._dry_run import DryRun
@@ -243,15 +246,31 @@ class Job:
         """
         from fedvalue.run._result import Meter, Result
 
-        prepared, path, meter = self.prepared, self.store_path, Meter()
+        path, meter = self.store_path, Meter()
         if self.agreed is not None:
             refuse_other_job(self.agreed, self)
         if self.out is not None:
             enter(Path(self.out), self.record(), path, self.overwrite)
-        observer = Observer(on_stage, meter.watched(on_outcome))
+        with self._followed(Observer(on_stage, meter.watched(on_outcome))) as observer:
+            values = self._valued(observer, on_values, progress, meter.fresh)
+            result = Result(self, values, meter.outcomes, frozenset(meter.fresh))
+            if self.out is not None:
+                take_over(Path(self.out), self.record(), path)
+                add_disclosure(Path(self.out), values.disclosure, values.game_id)
+                result.write_values(self.out)
+        if self.out is not None and report:
+            result.report(Path(self.out) / REPORT_FILE)
+        return result
+
+    def _valued(
+        self, observer: Observer, on_values: OnValues | None, progress: bool, fresh: Collection[Trial]
+    ) -> Values:
+        """The values; what this run has trained is `fresh`."""
+        prepared = self.prepared
         told = Observer(on_values=on_values)
         try:
             with self._ending() as resources:
+                path = self.store_path
                 store = None if path is None else resources.enter_context(UtilityStore(path))
                 (values,) = run_requests(
                     prepared.game,
@@ -271,17 +290,21 @@ class Job:
                 told.on_values(values)
         except BaseException:  # what left the clients has left them, whatever became of it
             if self.out is not None:
-                left = prepared.game.disclosure(sorted(meter.fresh), is_complete=False)
+                left = prepared.game.disclosure(sorted(fresh), is_complete=False)
                 add_disclosure(Path(self.out), left, prepared.game.id)
             raise
-        result = Result(self, values, meter.outcomes, frozenset(meter.fresh))
-        if self.out is not None:
-            take_over(Path(self.out), self.record(), path)
-            add_disclosure(Path(self.out), values.disclosure, values.game_id)
-            result.write_values(self.out)
-            if report:
-                result.report(Path(self.out) / REPORT_FILE)
-        return result
+        return values
+
+    @contextmanager
+    def _followed(self, observer: Observer) -> Iterator[Observer]:
+        """The observer and, with a folder, a file in there that says how far the run is."""
+        if self.out is None:
+            yield observer
+            return
+        out, path = Path(self.out), self.store_path
+        kept = ProgressFile(out, self.record(), None if path is None else seen_from(out, path))
+        with kept.kept(observer) as both:
+            yield both
 
     def interrupted(self) -> str:
         """What is left of a run that was stopped, in words."""

@@ -19,7 +19,7 @@ from uuid import uuid4
 from fedvalue.store._rows import in_queries
 from fedvalue.store._schema import CLAIMS
 
-__all__ = ["claim", "finish", "new_owner", "release", "renew"]
+__all__ = ["claim", "finish", "lives", "new_owner", "release", "renew"]
 
 
 def new_owner() -> str:
@@ -38,7 +38,7 @@ def claim(
         query += f" AND mask IN ({','.join('?' * len(some))})"
         for mask, other, until in db.execute(query, (game_id, replicate, *some)):
             if other not in alive:
-                alive[other] = other != owner and _lives(str(other))
+                alive[other] = other != owner and lives(str(other))
             # A clock that was set back must not make a claim last.
             if alive[other] and isinstance(until, float) and now < until <= now + 100 * seconds:
                 taken.add(mask)
@@ -67,7 +67,7 @@ def finish(db: sqlite3.Connection, game_id: str, masks: Sequence[str], replicate
         db.executemany(f"DELETE FROM {CLAIMS} WHERE game_id=? AND replicate=? AND mask=?", keys)
 
 
-def _lives(owner: str) -> bool:
+def lives(owner: str) -> bool:
     """Whether the process may still be at work; of another machine's, only time tells."""
     machine, _, rest = owner.partition("|")
     pid, began, *_ = (*rest.split("|"), "", "")

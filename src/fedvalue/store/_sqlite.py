@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from os import PathLike
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from fedvalue._checks import as_path
 from fedvalue.coalitions import Trial
@@ -87,7 +87,7 @@ class UtilityStore:
                 self.close()
                 raise
 
-    def __enter__(self) -> UtilityStore:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -37,6 +37,7 @@ __all__ = [
     "USUAL_INDICES",
     "Change",
     "OtherIndices",
+    "Trained",
     "WhatIf",
     "check_copies",
     "copies_by",

@@ -147,18 +147,20 @@ def _extrapolated(estimate: Estimate, least: int) -> Estimate:
     return replace(estimate, notes=[*estimate.notes, note])
 
 
-def weighted_values(n: int, utilities: Mapping[Trial, float], weights: Weights) -> Estimate:
+def weighted_values(n: int, utilities: Mapping[Trial, float], weights: Weights | None) -> Estimate:
     """Any weighted sums of utilities, given those of some trainings; ∅ and N must be among them.
 
     `utilities` are by coalition and seed; v(∅) is that of the first seed. With one seed the sums are those of that seed.
+    Without `weights` they are Shapley values, of any number of clients.
     """
+    target = None if weights is None else Target(weights)
     seeds = {seed for _, seed in utilities}
     empty = utilities[0, min(seeds)]
     trained = {trial: utility for trial, utility in utilities.items() if trial[0]}
     if len(seeds) == 1:
         of_one = {0: empty, **{mask: utility for (mask, _), utility in trained.items()}}
-        return OneSeed(n, of_one, target=Target(weights)).fit()[0]
-    return SeveralSeeds(n, empty, trained, target=Target(weights)).fit()[0]
+        return OneSeed(n, of_one, target=target).fit()[0]
+    return SeveralSeeds(n, empty, trained, target=target).fit()[0]
 
 
 def _checked(seeds: int, most: int | None) -> int:
