@@ -64,6 +64,7 @@ fedvalue agreement sign agreement.json --key clearing
 fedvalue agreement sign agreement.json --key aachen""",
     "fedvalue agreement show": "fedvalue agreement show agreement.json",
     "fedvalue agreement check": "fedvalue agreement check agreement.json",
+    "fedvalue watch": "fedvalue watch demo --port 8765",
     "fedvalue verify": "fedvalue verify demo --out verdict.html",
     "fedvalue sign": """\
 fedvalue agreement key operator
@@ -96,6 +97,7 @@ fedvalue period close clinics 2026-Q2 --pot 1000 --currency EUR --clients 4 --ex
     "fedvalue period verify": "fedvalue period verify clinics",
 }
 NOT_RUN = {
+    "fedvalue watch": "serves a page until Ctrl-C",
     "fedvalue data check": "needs a folder of your own",
     "fedvalue data sketch": "needs a folder of your own",
     "fedvalue data overlap": "needs the sketches of your clients",

@@ -100,6 +100,10 @@ class StoreLook(UtilityStore):
         now = time.time()
         return sum(lives[str(owner)] and isinstance(until, float) and until > now for owner, until in claims)
 
+    def _refuse_other_file(self) -> None:
+        """Whatever writes asks this first."""
+        raise StoreError(f"{self.path} was opened to look into it; nothing can be written.")
+
     def _refuse_others(self) -> None:
         ((mark,),) = self._db.execute("PRAGMA application_id")
         ((pages,),) = self._db.execute("PRAGMA page_count")

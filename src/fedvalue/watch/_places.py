@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
+from fedvalue._checks import as_path
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.run import PROGRESS_FILE, RECORD_FILE, STORE_FILE, VALUES_FILE, find_store, read_progress
 
@@ -24,13 +26,15 @@ class Place:
     folders: tuple[Path, ...]
 
 
-def check_target(target: Path) -> None:
-    """Refuses what cannot be watched."""
-    if not target.exists():
+def check_target(target: str | PathLike[str]) -> Path:
+    """Where to look; refuses what cannot be watched."""
+    path = as_path("What is watched", target)
+    if not path.exists():
         raise InputError(
-            f"There is no store and no folder at {target}. Name the store of a run, its folder (--out), or a folder with "
+            f"There is no store and no folder at {path}. Name the store of a run, its folder (--out), or a folder with "
             "several of them."
         )
+    return path
 
 
 def places(target: Path) -> list[Place]:

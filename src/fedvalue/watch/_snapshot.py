@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from fedvalue.errors import FedvalueError
 from fedvalue.run import VALUES_FILE, Node, Progress, read_progress, read_record, read_values
 from fedvalue.store import LatestRow, StoredGame, StoreLook
 from fedvalue.values import Values
-from fedvalue.watch._places import ERROR_FILE, Place, places
+from fedvalue.watch._places import ERROR_FILE, Place, check_target, places
 from fedvalue.watch._rules import Rules, rules_of
 
 __all__ = ["RunNow", "Snapshot", "Stored", "snapshot"]
@@ -91,10 +92,10 @@ class _InStore:
     may_be_written: bool = True
 
 
-def snapshot(target: Path) -> Snapshot:
+def snapshot(target: str | PathLike[str]) -> Snapshot:
     """Looks into the stores and folders at a target. Nothing is kept open, and nothing is written."""
     runs, troubles = list[RunNow](), list[str]()
-    for place in places(target):
+    for place in places(check_target(target)):
         try:
             found, said = _runs_of(place)
         except FedvalueError as error:
