@@ -157,7 +157,7 @@ class TestWhatALieBrings:
 
     @pytest.mark.parametrize("rows", [(0.0,), (-1.0,), (float("nan"),)])
     def test_factors_that_make_no_sense(self, rows: tuple[float, ...]) -> None:
-        with pytest.raises(fv.InputError, match="factor above 0"):
+        with pytest.raises(fv.InputError, match="list of factors above 0"):
             fv.what_if_claimed(self.job().prepared.game, rows=rows)
 
     def test_too_many_clients(self) -> None:
