@@ -286,3 +286,16 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     wrong = CliRunner().invoke(app, [*base, "--loss", "mse"])
     assert wrong.exit_code != 0
     assert "The loss 'mse' is not for a classification" in " ".join((wrong.output + wrong.stderr).split())
+
+
+def test_a_loss_that_torch_computes_model_by_model_warns_of_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    """`vmap` would do the same, and say at every step that it is slow."""
+
+    def margins(outputs: Tensor, labels: Tensor) -> Tensor:
+        signs = 1.0 - 2.0 * (labels % 2)
+        return functional.margin_ranking_loss(outputs[:, 0], outputs[:, 1], signs, reduction="none")
+
+    session, stacked = models(margins)
+    assert session.together
+    assert largest_difference(stacked, models(margins, together=False)[1]) < 1e-5
+    assert [str(warning.message) for warning in recwarn] == []

@@ -112,6 +112,15 @@ class BatchMean(nn.Module):
         return self.layer(x.flatten(1) - x.flatten(1).mean(0))
 
 
+class TwoOutputs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.layer(x.flatten(1)), x
+
+
 class Recomputed(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -326,6 +335,8 @@ class TestOwnModules:
                 r"cannot take this scenario's samples, torch\.float32 of shape \(1, 8, 8\)",
             ),
             (lambda: nn.Sequential(nn.Flatten(), nn.Linear(60, 10)), r"cannot take this scenario's samples"),
+            (TwoOutputs, r"must return a tensor, or an object with logits. Got a tuple. Several outputs go"),
+            (lambda: nn.Embedding(8, 10), r"to have one of.*fractions unless.*vocabulary=…"),
             (BatchMean, r"depends on the other samples of the batch"),
             (BatchMeanBehindZeros, r"depends on the other samples of the batch"),
             (Counting, r"when it is called again in training.*Keep what changes in a buffer"),
@@ -350,6 +361,8 @@ class TestOwnModules:
             "wrong shape of outputs",
             "several outputs",
             "wrong width",
+            "a tuple",
+            "token ids without a vocabulary",
             "mean over the batch",
             "mean over the batch, behind zeros",
             "counted calls",

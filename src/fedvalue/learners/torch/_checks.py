@@ -24,6 +24,9 @@ from fedvalue.scenarios import OWN, Scenario, leaves
 __all__ = ["Checked", "awake", "check_batches", "check_module", "make_module", "with_shapes"]
 
 _NAMED = 3
+_WHOLE = (
+    ". A single array is a matrix of fractions unless the scenario says how many numbers there are: vocabulary=…"
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,10 @@ def check_module(module: object, scenario: Scenario) -> Checked:
         held = HeldBuffers(module)
         outputs = call(module.train(), x)
     except Exception as error:
-        raise InputError(f"The model cannot take this scenario's samples, {described(x)}: {error}") from error
+        hint = "" if scenario.vocabulary or "scalar types: Long, Int" not in str(error) else _WHOLE
+        raise InputError(
+            f"The model cannot take this scenario's samples, {described(x)}: {error}{hint}"
+        ) from error
     form = _form(outputs, scenario)
     state = held.changed()
     held.put_back()
@@ -145,8 +151,13 @@ def _form(outputs: Any, scenario: Scenario) -> Form:
         form = Form.of(outputs.shape[1:], places, scenario.classes)
         if form is not None:
             return form
-    expected = (2, *places, scenario.classes or 1)
-    got = f"shape {tuple(outputs.shape)}" if torch.is_tensor(outputs) else type(outputs).__name__
+    if not torch.is_tensor(outputs):
+        raise InputError(
+            f"The model must return a tensor, or an object with logits. Got a {type(outputs).__name__}. Several outputs "
+            "go into one tensor, which loss and metric take apart."
+        )
+    expected = (2, *places, *(() if scenario.task == OWN else (scenario.classes or 1,)))
+    got = f"shape {tuple(outputs.shape)}"
     raise InputError(f"The model must give outputs of shape {expected} for 2 samples. Got {got}.")
 
 

@@ -53,6 +53,7 @@ class Losses:
         self.regression = scenario.task != CLASSIFICATION
         self.labels = scenario.test.y.ndim
         self.per_sample = True
+        self.in_turn = False  # for one model of a stack after the other: vmap would do that, and warn in every step
         self.apart = ""
         if loss is None and scenario.task not in ("classification", "regression"):
             raise InputError(
@@ -67,7 +68,11 @@ class Losses:
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         if self.own is None:
             return self._usual(outputs, y)
-        return vmap(self._of_batch)(outputs, y) if y.dim() > self.labels else self._of_batch(outputs, y)
+        if y.dim() == self.labels:
+            return self._of_batch(outputs, y)
+        if self.in_turn:
+            return torch.stack([self._of_batch(o, of) for o, of in zip(outputs, y, strict=True)])
+        return vmap(self._of_batch)(outputs, y)
 
     def tried(self, outputs: Tensor, y: Tensor) -> Losses:
         """Itself, after a try on some samples: what it returns is looked at, and whether it can be stacked."""
@@ -128,11 +133,12 @@ class Losses:
     def _why_not_stacked(self, outputs: Tensor, y: Tensor) -> str:
         pair = torch.stack([outputs, outputs]).requires_grad_()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
                 torch.autograd.backward(self(pair, torch.stack([y, y])).sum())
         except Exception as error:
             return str(error).strip().partition("\n")[0][:120].rstrip(".") or type(error).__name__
+        self.in_turn = any("performance drop" in str(warning.message) for warning in heard)
         return ""
 
     @property
