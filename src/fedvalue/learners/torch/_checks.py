@@ -24,9 +24,7 @@ from fedvalue.scenarios import OWN, Scenario, leaves
 __all__ = ["Checked", "awake", "check_batches", "check_module", "make_module", "with_shapes"]
 
 _NAMED = 3
-_WHOLE = (
-    ". A single array is a matrix of fractions unless the scenario says how many numbers there are: vocabulary=…"
-)
+_WHOLE = ". A single array is a matrix of fractions unless the scenario says how many numbers there are: vocabulary=…"
 
 
 @dataclass(frozen=True)

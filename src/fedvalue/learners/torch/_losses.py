@@ -53,7 +53,9 @@ class Losses:
         self.regression = scenario.task != CLASSIFICATION
         self.labels = scenario.test.y.ndim
         self.per_sample = True
-        self.in_turn = False  # for one model of a stack after the other: vmap would do that, and warn in every step
+        self.in_turn = (
+            False  # for one model of a stack after the other: vmap would do that, and warn in every step
+        )
         self.apart = ""
         if loss is None and scenario.task not in ("classification", "regression"):
             raise InputError(
