@@ -169,6 +169,12 @@ class TestSound:
         assert "report.html: it is only consistent with values that were not checked" in str(found)
         assert CliRunner().invoke(app, ["verify", str(tmp_path / "run"), "--quiet"]).exit_code == 2
 
+    def test_the_plan_of_a_dry_run_is_not_passed_over_in_silence(self, case: Path) -> None:
+        (case / "run" / "plan.json").write_text("{}")
+        found = fv.verify(case / "run", case / "agreement.json")
+        assert found.sound
+        assert "nobody has looked into plan.json" in str(found)
+
     def test_what_is_otherwise_in_a_job_of_ones_own_is_named(self, case: Path) -> None:
         job = fv.Job("synthetic", clients=3, samples=15, rounds=2, method="exact")
         (line,) = wrong(case, retrain=1, job=job)

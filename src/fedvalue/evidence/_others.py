@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fedvalue._text import listed, one_line
 from fedvalue.evidence._pages import is_page, is_payout
-from fedvalue.evidence._run import LeftRun
+from fedvalue.evidence._run import PLAN_FILE, LeftRun
 from fedvalue.evidence._verdict import Check, unchecked
 from fedvalue.run import AGREEMENT_FILE, DISCLOSURE_FILE, RECORD_FILE
 
@@ -20,7 +20,7 @@ def others(run: LeftRun) -> Iterator[Check]:
     if not (run.folder / RECORD_FILE).exists():
         return  # a file of values may be anywhere, beside anything
     known = {run.values_file.name, RECORD_FILE, AGREEMENT_FILE, DISCLOSURE_FILE}
-    own = {run.folder / name for name in known} | set(run.beside)
+    own = ({run.folder / name for name in known} | set(run.beside)) - {run.folder / PLAN_FILE}
     files = [
         file
         for file in (*run.files, *run.below)

@@ -27,13 +27,13 @@ from fedvalue.run import (
 )
 from fedvalue.values import Values
 
-__all__ = ["LeftRun", "open_run"]
+__all__ = ["PLAN_FILE", "LeftRun", "open_run"]
 
 _SECTIONS = (
     "scenario", "asked", "options", "training", "game", "versions", "model_options", "learner", "groups", "cover", "absent",
 )  # fmt: skip
 _OF_A_STORE = ("", "-wal", "-shm", "-journal", ".replies")
-_PLAN_FILE = "plan.json"  # of a federation: a dry run writes it again whenever somebody asks
+PLAN_FILE = "plan.json"  # of a federation: a dry run writes it again whenever somebody asks
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class LeftRun:
     def beside(self) -> list[Path]:
         """What is not under the signatures: the store, which may grow, what belongs to it, plans, and the signatures themselves."""
         store = [] if self.store is None else [f"{self.store.name}{end}" for end in _OF_A_STORE]
-        return [self.folder / name for name in (EVIDENCE_FILE, PROGRESS_FILE, _PLAN_FILE, *store)]
+        return [self.folder / name for name in (EVIDENCE_FILE, PROGRESS_FILE, PLAN_FILE, *store)]
 
     @property
     def written(self) -> list[Path]:
