@@ -96,6 +96,7 @@ class TestOverPeriods:
 
     def test_what_is_in_escrow_is_released_later_also_to_one_who_left(self) -> None:
         first = paid(of([1.0, 1.0]), 100, escrow=["b"])
+        assert "In escrow: what b earns is held back until a later period releases it." in first.policy
         assert [line.paid for line in first.lines] == [50, 0]
         second = paid(of([1.0]), 100, first.after, release=["b"])
         assert {line.name: line.paid for line in second.lines} == {"a": 100, "b": 50}

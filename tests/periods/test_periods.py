@@ -519,7 +519,7 @@ class TestHistory:
         assert "default-src 'none'" in page
         assert "3 periods, 2026-Q1 to 2026-Q3" in page
         assert "Since the period before: Como has other rows than before, Aachen left." in page
-        assert "8 trainings for it; 8 more were known" in page
+        assert "8 trainings for it; 8 known from earlier" in page
         assert all(period.seal in page for period in three.closed)
         assert page.count("<svg") == 5
         assert three.write_history().read_text() == page  # the same periods, the same bytes

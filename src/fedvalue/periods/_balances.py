@@ -15,6 +15,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 from typing import Any
 
+from fedvalue._text import listed, one_line
 from fedvalue.errors import InputError
 from fedvalue.payout import RULES, Payout
 
@@ -142,7 +143,11 @@ def settle(
     reserve = sum((line.held for line in lines), _NOTHING)
     carried = Balances({line.name: line.after for line in lines}, reserve)
     return Settlement(
-        tuple(lines), pot, before.reserve, carried, (*shares.policy, *_policy(debts, before.reserve))
+        tuple(lines),
+        pot,
+        before.reserve,
+        carried,
+        (*shares.policy, *_policy(debts, escrow, release, before.reserve)),
     )
 
 
@@ -222,7 +227,7 @@ def _fine(part: Fraction) -> Fraction:
     return Fraction(round(part * _FINEST), _FINEST)
 
 
-def _policy(debts: str, reserve: Decimal) -> list[str]:
+def _policy(debts: str, escrow: Collection[str], release: Collection[str], reserve: Decimal) -> list[str]:
     said = [
         "What rounding withholds from a client or gives to it is carried over, so that nobody gains by it over the periods."
     ]
@@ -231,6 +236,14 @@ def _policy(debts: str, reserve: Decimal) -> list[str]:
             "A client below zero owes what one more client, as far above zero, would have earned of the pot: less than the pot. "
             "What it earns later is held against that first, and shared out in the period after."
         )
+    if escrow:
+        said.append(f"In escrow: what {_named(escrow)} earns is held back until a later period releases it.")
+    if release:
+        said.append(f"Released: what was held back for {_named(release)} is paid out now.")
     if reserve:
         said.append(f"In the pot are {reserve:,f} that were held against debts in the period before.")
     return said
+
+
+def _named(names: Collection[str]) -> str:
+    return listed([one_line(name) for name in sorted(names)], 12)

@@ -104,7 +104,7 @@ def _verdict(closed: Sequence[Period]) -> Sequence[str]:
     changes += [f"{name} was absent" for name in last.absent]
     found += [f"Since the period before: {', '.join(changes)}."] if changes and len(closed) > 1 else []
     found.append(
-        f"{plural(last.trained, 'training')} for it; {last.known} more were known from earlier periods or runs."
+        f"{plural(last.trained, 'training')} for it; {last.known or 'none'} known from earlier periods or runs."
     )
     if last.money is not None:
         total = sum((line.paid for line in last.money.settlement.lines), Decimal(0))
