@@ -180,6 +180,13 @@ class TestSound:
         (line,) = wrong(case, retrain=1, job=job)
         assert line.endswith("By run.json it was: training.rounds 1, not 2")
 
+    def test_training_again_what_was_tested_on_rows_of_the_clients(self, tmp_path: Path) -> None:
+        options: dict[str, Any] = {"clients": 3, "samples": 15, "rounds": 1, "method": "loo"}
+        fv.run("synthetic", test="by-client", **options, out=tmp_path / "run")
+        found = fv.verify(tmp_path / "run", retrain=2)
+        assert "2 coalitions of 4" in str(found)
+        assert found.sound, str(found)
+
     @pytest.mark.slow
     def test_training_again_from_a_folder_of_ones_own(self, tmp_path: Path) -> None:
         """The folder may be called otherwise, or be on another machine; other rows are another game."""

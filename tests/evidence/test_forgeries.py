@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alterations import signed_run
+from alterations import reseal_store, signed_run
 from marks import first_fast
 from typer.testing import CliRunner
 
@@ -364,3 +365,23 @@ class TestTrainings:
         found = fv.verify(tmp_path / "run", retrain=7)
         assert not found.sound
         assert found.wrong is known, str(found)
+
+    @pytest.mark.parametrize("claim", [{}, {"device": "cuda"}])
+    def test_test_rows_that_hardly_differ(self, whole: Path, tmp_path: Path, claim: dict[str, Any]) -> None:
+        """The metrics are as they were: intervals are a thousandth as wide as they should be."""
+        run = tmp_path / "run"
+        shutil.copytree(whole / "run", run)
+        with closing(sqlite3.connect(run / "store.db")) as store:
+            rows = store.execute("SELECT mask, name, data FROM per_row WHERE kind='half'").fetchall()
+        statements = []
+        for mask, name, data in rows:
+            centre, unit = struct.unpack_from("<dd", data)
+            flat = struct.pack("<dd", centre, unit / 1000) + data[16:]
+            statements.append(("UPDATE per_row SET data=? WHERE mask=? AND name=?", (flat, mask, name)))
+        assert statements
+        reseal_store(run / "store.db", *statements)
+        change(run / "run.json", lambda data: data.update(claim))
+        assert "sound: Trainings made again" in lines(fv.verify(whole / "run", retrain=2), "sound")
+        assert "test rows say something else of" in lines(
+            fv.verify(run, retrain=2), "WRONG: Trainings made again"
+        )

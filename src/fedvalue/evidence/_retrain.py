@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fedvalue._files import json_ready
 from fedvalue._text import one_line, plural
@@ -15,6 +18,7 @@ from fedvalue.errors import FedvalueError, InputError
 from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
 from fedvalue.games import evaluate_trials
 from fedvalue.outcome import of_model
+from fedvalue.per_row import PerRow
 from fedvalue.run import RULES, Job
 from fedvalue.store import StoreUntil, UtilityStore
 from fedvalue.trainers import choose_device
@@ -26,6 +30,8 @@ _WHAT = "Trainings made again"
 _ROUNDING = 1e-6  # relative, as stores take two trainings for the same
 # What other versions or another kind of device may explain: a thousandth, or one test row that is answered otherwise.
 _VERSIONS = 1e-3
+# Of what test rows differ by: they are kept in two bytes each; and what other versions may explain.
+_SPREAD, _OTHER_SPREAD = 0.02, 0.5
 _ROWS = {"accuracy": 1, "balanced_accuracy": 3, "f1": 3, "auc": 3}  # rare classes weigh more
 _OF_THE_GAME = ("training", "learner", "scenario", "replicates")
 _SAME = ("numpy", "torch", "scikit-learn")
@@ -39,7 +45,7 @@ def trained_again(
     count: int,
     seed: int | None,
 ) -> Iterator[Check]:
-    """Trains so many of the coalitions in the store, and compares all their metrics."""
+    """Trains so many of the coalitions in the store, and compares all their metrics and what test rows say of them."""
     seed = secrets.randbits(32) if seed is None else seed
     try:
         game = job.prepared.game
@@ -57,10 +63,11 @@ def trained_again(
     drawn = random.Random(seed).sample(known, min(count, len(known)))
     apart, exactly, lies = list[str](), 0, False
     for (mask, replicate), outcome in evaluate_trials(game, drawn):
-        stored = of_model(kept.read(game.id, [mask], replicate)[mask].metrics)
-        now = of_model(outcome.metrics)
+        before = kept.read(game.id, [mask], replicate)[mask]
+        stored, now = of_model(before.metrics), of_model(outcome.metrics)
         shared = stored.keys() & now.keys()
-        exactly += bool(shared) and all(stored[name] == now[name] for name in shared)
+        spread, of_rows = _most_apart(before.rows, outcome.rows, shared)
+        exactly += bool(shared) and all(stored[name] == now[name] for name in shared) and not spread
         gaps = {name: abs(stored[name] - now[name]) for name in shared}
         if not shared:
             apart.append(f"{_called((mask, replicate), game.names)} has no metric in common")
@@ -72,6 +79,11 @@ def trained_again(
             )
             apart.append(
                 f"{_called((mask, replicate), game.names)}: {worst} {now[worst]:.6g}, stored {stored[worst]:.6g}"
+            )
+        if spread > _SPREAD:
+            lies |= spread > _OTHER_SPREAD
+            apart.append(
+                f"{_called((mask, replicate), game.names)}: test rows say something else of {of_rows}"
             )
     told = f"{plural(len(drawn), 'coalition')} of {len(known)}, drawn with the seed {seed}"
     if not apart:
@@ -99,6 +111,27 @@ def _other_than(record: Mapping[str, Any], now: Mapping[str, Any], path: str = "
             yield from _other_than(was, here, f"{path}{name}.")
         elif name in record and name in now and json_ready(was) != json_ready(here):
             yield f"{path}{name} {one_line(str(was))[:80]}, not {one_line(str(here))[:80]}"
+
+
+def _most_apart(
+    stored: Mapping[str, PerRow], now: Mapping[str, PerRow], names: Collection[str]
+) -> tuple[float, str]:
+    """What test rows said of which metric is farthest from what they say now. Intervals rest on it."""
+    there = [name for name in sorted(names) if name in stored and name in now]
+    return max(((_apart(stored[name], now[name]), name) for name in there), default=(0.0, ""))
+
+
+def _apart(stored: PerRow, now: PerRow) -> float:
+    """The distance as a part of what the rows differ by."""
+    if stored == now:
+        return 0.0
+    if (stored.length, stored.rows) != (now.length, now.rows):
+        return math.inf
+    numbers, gap = now.array(), stored.array() - now.array()
+    size = float(np.linalg.norm(numbers - numbers.mean()))
+    if not size:
+        return 0.0 if np.allclose(gap, 0.0, atol=_VERSIONS * float(np.abs(numbers).max())) else math.inf
+    return float(np.linalg.norm(gap)) / size
 
 
 def _may_differ(name: str, stored: float, rows: int | None) -> float:
@@ -159,6 +192,7 @@ def job_of(record: Mapping[str, Any] | None, data_dir: Path | None) -> Job:
         clients=None if scenario.get("name") == "files" else len(names),
         partition=scenario.get("partition"),
         samples=scenario.get("samples"),
+        test=scenario.get("tested"),
         scenario_options=scenario.get("options") or {},
         data_dir=data_dir if data_dir is not None else scenario.get("data_dir"),
         model=told.get("model"),
