@@ -198,3 +198,41 @@ def test_a_folder_of_another_rule_is_left_alone(tmp_path: Path) -> None:
     assert again.values.cost.trained == 0  # v(∅) is measured anew, which is no training
     assert "guessing: 0.1000" in str(again)
     assert "--empty chance" in (tmp_path / "o/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("metric", "built_in"), [("log_loss", "loss"), ("neg_log_loss", "loss"), ("roc_auc", "auc")]
+)
+def test_metrics_of_scikit_learn_have_the_yardstick_of_their_like(metric: str, built_in: str) -> None:
+    rng = np.random.default_rng(0)
+    pairs = [(rng.normal(size=(20, 2)), rng.integers(0, 2, 20)) for _ in range(3)]
+    scenario = fv.Scenario.from_arrays(pairs, test=pairs[0])
+    of_scikit, ours = (
+        fv.FederatedGame(scenario, "linear", fv.Training(rounds=1, epochs=1), metric=name).baseline()
+        for name in (metric, built_in)
+    )
+    assert of_scikit is not None
+    assert ours is not None
+    assert (of_scikit.utility, of_scikit.margin) == pytest.approx((ours.utility, ours.margin))
+
+
+def test_a_root_of_squares_is_compared_with_the_mean() -> None:
+    rng = np.random.default_rng(0)
+    pairs = [(rng.normal(size=(20, 2)), rng.normal(3, 2, 20)) for _ in range(3)]
+    scenario = fv.Scenario.from_arrays(pairs, test=pairs[0])
+    root, square = (
+        fv.FederatedGame(scenario, "least-squares", fv.Training(rounds=1), metric=name).baseline()
+        for name in ("rmse", "mse")
+    )
+    assert root is not None
+    assert square is not None
+    assert root.utility == pytest.approx(-np.sqrt(-square.utility))
+    assert (-root.utility) ** 2 - (-root.utility - root.margin) ** 2 == pytest.approx(square.margin, rel=0.1)
+
+
+@pytest.mark.parametrize("metric", ["recall", "mean_absolute_error"])
+def test_where_the_best_constant_is_another_or_the_best_there_is_none_is_named(metric: str) -> None:
+    pairs = [(np.eye(4), np.array([0, 1, 0, 1] if metric == "recall" else [0.5, 1.5, 2.5, 3.25]))] * 2
+    scenario = fv.Scenario.from_arrays(pairs, test=pairs[0])
+    game = fv.FederatedGame(scenario, "linear", fv.Training(rounds=1), metric=metric)
+    assert game.baseline() is None

@@ -18,6 +18,13 @@ from fedvalue.yardsticks import Baseline, margin_by_luck
 
 __all__ = ["baseline_of", "chance_metrics", "majority_label", "majority_outcome"]
 
+# Metrics of scikit-learn's that the same constant is best in as in a built-in one, and as many rows bring as far by luck.
+_LIKE = {
+    **dict.fromkeys(("log_loss", "neg_log_loss"), "loss"),
+    **dict.fromkeys(("roc_auc", "roc_auc_ovr", "roc_auc_ovo"), "auc"),
+    **dict.fromkeys(("mean_squared_error", "neg_mean_squared_error"), "mse"),
+}
+_ROOTS = frozenset(["rmse", "neg_rmse", "root_mean_squared_error", "neg_root_mean_squared_error"])
 _ABSOLUTE = "mae"  # the one built-in metric whose best constant is the median and not the mean
 
 
@@ -75,20 +82,33 @@ def baseline_of(scenario: Scenario, counted: Counted) -> Baseline | None:
 
     Where the clients' rows are elsewhere, the constant is the best one for the test rows themselves.
     """
-    if not scenario.test.here or counted.own is not None:
-        return None  # a constant answer may be the best there is in a metric of the user's own, recall for example
+    part, _, name = counted.name.rpartition("/")
+    alike = name if counted.own is None else _alike(counted.own)
+    if alike is None or scenario.task == OWN or not scenario.test.here:
+        return None
     here = [data.y for data in scenario.clients if data.here]
     known = len(here) == scenario.n
     seen = np.concatenate(here) if known else scenario.test.y
-    number = _constant_answer(scenario, seen, {}).metrics[counted.stored_as]
+    own = {} if counted.own is None else {counted.own.stored_as: counted.own}
+    number = _constant_answer(scenario, seen, own).metrics[counted.stored_as]
     label = f"always answering {majority_label(scenario)}"
     label += "" if known else " of the test rows"
-    part, _, name = counted.name.rpartition("/")
     labels = labels_in(scenario.test.y[scenario.test_parts[part]] if part else scenario.test.y)
     if name == "f1" and number < (guessed := 1 / len(np.unique(labels))):
         number, label = guessed, "guessing by the frequencies of the classes"
     number_as_utility = number if counted.higher_is_better else -number
-    return Baseline(label, number_as_utility, margin_by_luck(name, number, labels))
+    if name in _ROOTS:  # a small change of a mean of squares is 2·root times that of its root
+        return Baseline(
+            label, number_as_utility, margin_by_luck(alike, number**2, labels) / (2 * abs(number) or 1)
+        )
+    return Baseline(label, number_as_utility, margin_by_luck(alike, abs(number), labels))
+
+
+def _alike(own: Metric) -> str | None:
+    """The built-in metric that this one is like; a constant answer may be the best there is in others, such as recall."""
+    if not own.of_scikit_learn:
+        return None
+    return "mse" if own.name in _ROOTS else _LIKE.get(own.name)
 
 
 def _constant_answer(scenario: Scenario, seen: NDArray[np.float64], own: Mapping[str, Metric]) -> Outcome:

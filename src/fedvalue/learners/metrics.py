@@ -134,6 +134,11 @@ class Metric:
         return found
 
     @property
+    def of_scikit_learn(self) -> bool:
+        """Whether it is scikit-learn's metric of that name, and not a function of the user's."""
+        return self.key == _key_of(self.name)
+
+    @property
     def stored_as(self) -> str:
         """The name under which outcomes hold it: two functions of one name are two metrics."""
         return own_metric(self.name, self._identity[0])
