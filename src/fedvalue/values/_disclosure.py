@@ -62,7 +62,8 @@ class Disclosure:
         """What the numbers mean, in sentences."""
         if self.is_complete and not any(one.models or one.metrics for one in self.clients):
             return [
-                "Nothing was trained in this run, and nothing left anybody: what it needed was in the store."
+                "Nothing was trained in this run, and nothing left anybody in it: what it needed was in the store. Earlier "
+                "runs have records of their own, unless they were killed."
             ]
         said = (
             ["Rows stayed where they are; this is what was sent."]
