@@ -180,12 +180,22 @@ class TestSound:
         (line,) = wrong(case, retrain=1, job=job)
         assert line.endswith("By run.json it was: training.rounds 1, not 2")
 
-    def test_training_again_what_was_tested_on_rows_of_the_clients(self, tmp_path: Path) -> None:
-        options: dict[str, Any] = {"clients": 3, "samples": 15, "rounds": 1, "method": "loo"}
-        fv.run("synthetic", test="by-client", **options, out=tmp_path / "run")
+    @pytest.mark.parametrize(
+        "options",
+        [{"method": "exact"}, {"method": "loo"}, {"method": "exact", "empty": 0.25, "metric": "mse"}],
+    )
+    def test_models_tested_on_rows_of_the_clients(self, options: dict[str, Any], tmp_path: Path) -> None:
+        of: dict[str, Any] = {"clients": 3, "samples": 15, "rounds": 1, **options}
+        values = fv.run("synthetic", test="by-client", **of, out=tmp_path / "run").values
         found = fv.verify(tmp_path / "run", retrain=2)
-        assert "2 coalitions of 4" in str(found)
         assert found.sound, str(found)
+        assert "Trainings made again: 2 coalitions of" in str(found)
+        if values.benefits is None:
+            assert "does not say how much each training counts" in values.notes[0]
+            return
+        better = replace(values.benefits, matrix=values.benefits.matrix + 0.1)
+        replace(values, benefits=better).save(tmp_path / "run" / "values.json")
+        assert "they differ in benefits" in str(fv.verify(tmp_path / "run"))
 
     @pytest.mark.slow
     def test_training_again_from_a_folder_of_ones_own(self, tmp_path: Path) -> None:

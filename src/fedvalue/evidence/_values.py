@@ -25,7 +25,7 @@ _WHAT = "The values"
 _FOLLOWING = (
     "mean", "stderr", "dof", "correlation", "parts", "utility_of_none", "utility_of_all", "evaluations", "noise",
     "guarantee", "seeds", "known_before", "forecast", "unit", "replicates", "empty", "names", "budget", "notes",
-    "most_seeds", "random", "higher_is_better", "clients", "groups", "index",
+    "most_seeds", "random", "higher_is_better", "clients", "groups", "index", "benefits",
 )  # fmt: skip
 _ROUNDING = 1e-9  # other libraries of linear algebra add up in another order
 

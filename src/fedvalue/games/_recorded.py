@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fedvalue.coalitions import Trial, by_seed, members
+from fedvalue.coalitions import Trial, by_seed, full_mask, members
 from fedvalue.errors import UnrecordedError
+from fedvalue.games._test_parts import TestPart
 from fedvalue.outcome import DRAWN, Outcome, empty_metric
+from fedvalue.per_row import PerRow
 from fedvalue.store import Store
 from fedvalue.trainers import ClaimTrials
-from fedvalue.values import Values
+from fedvalue.values import NOT_TOLD, Values
 from fedvalue.yardsticks import Empty
 
 __all__ = ["RecordedGame"]
@@ -48,6 +51,8 @@ class RecordedGame:
         if rule == "number":
             rule = f"={values.sign * (values.utility_of_none or 0.0) + 0.0!r}"
         self.empty_as = self.stored_as if values.empty is None else empty_metric(self.stored_as, rule)
+        self._benefits = values.benefits
+        self._not_told = any(note.startswith(NOT_TOLD) for note in values.notes)
         self._without_data = sum(1 << i for i in self.idle)
 
     def is_empty(self, mask: int) -> bool:
@@ -62,6 +67,39 @@ class RecordedGame:
         models = round(outcome.metrics.get(DRAWN, 1.0))
         label = self._empty.label.partition(" (mean of ")[0]
         return Empty("initial", label + (f" (mean of {models})" if models > 1 else ""), models)
+
+    def parts_of_test(self) -> tuple[TestPart, ...]:
+        """The test rows of each client, as the values have them. Values that say why they do not know what clients do for each
+        other are of a game with such rows, too.
+        """
+        told, total = self._benefits, sum(self._benefits.rows if self._benefits else ())
+        if told is not None:
+            rows = dict(zip(told.owners, told.rows, strict=True))
+        elif self._not_told:
+            rows = dict.fromkeys(self._owners(), 1)
+        else:
+            return ()
+        weights = dict(zip(told.owners, told.weights.tolist(), strict=True)) if told else {}
+        return tuple(
+            TestPart(
+                self.names.index(name),
+                count,
+                weights.get(name, 1.0),
+                told is None or told.adds_up,
+                self.higher_is_better,
+                f"{name}/{self.stored_as}",
+                _EmptyAsStored(
+                    name, self.stored_as, self.empty_as, count / total if weights.get(name) == 1.0 else 1.0
+                ),
+            )
+            for name, count in rows.items()
+        )
+
+    def _owners(self) -> list[str]:
+        """Who has test rows of its own, as the training of all clients says."""
+        found = self.store.read(self.id, [full_mask(self.n)]).values()
+        told = next((outcome.metrics for outcome in found), {})
+        return [name for name in self.names if f"{name}/{self.stored_as}" in told] or list(self.names)
 
     def utility(self, outcome: Outcome) -> float:
         """The metric that counts, negated where lower is better."""
@@ -86,6 +124,34 @@ class RecordedGame:
                     who = ", ".join(self.names[i] for i in members(mask)[:_NAMED]) or "no clients"
                     raise UnrecordedError(f"The store has no training of {who} ({mask:x}) with seed {seed}.")
                 yield (mask, seed), found[mask]
+
+
+@dataclass(frozen=True)
+class _EmptyAsStored:
+    """What a coalition without data is worth on the rows of one client: as stored, or the `share` of a number."""
+
+    owner: str
+    metric: str
+    empty_as: str
+    share: float
+
+    @property
+    def stored_as(self) -> str:
+        return f"{self.owner}/{self.empty_as}"
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        plain, (_, _, number) = f"{self.owner}/{self.metric}", self.empty_as.rpartition("|=")
+        if self.stored_as in outcome.metrics:
+            return outcome
+        if number and self.empty_as != number:
+            worth = self.share * float(number)
+            told: tuple[float, PerRow | None] = (worth, PerRow.fixed(worth))
+        elif plain in outcome.metrics and self.empty_as == empty_metric(self.metric, "initial"):
+            told = (outcome.metrics[plain], outcome.rows.get(plain))
+        else:
+            return outcome
+        rows = dict(outcome.rows) if told[1] is None else {**outcome.rows, self.stored_as: told[1]}
+        return outcome._replace(metrics={**outcome.metrics, self.stored_as: told[0]}, rows=rows)
 
 
 def _seeds(values: Values) -> int | None:

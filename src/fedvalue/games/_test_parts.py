@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from fedvalue.errors import InputError
 from fedvalue.games._empty import EmptyCoalition
@@ -12,7 +13,16 @@ from fedvalue.outcome import Outcome
 from fedvalue.per_row import PerRow
 from fedvalue.scenarios import Scenario
 
-__all__ = ["TestPart", "test_parts_of"]
+__all__ = ["EmptyOfPart", "TestPart", "test_parts_of"]
+
+
+class EmptyOfPart(Protocol):
+    """What a coalition without data is worth on these rows."""
+
+    @property
+    def stored_as(self) -> str: ...
+
+    def added_to(self, outcome: Outcome) -> Outcome: ...
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,7 @@ class TestPart:
     adds_up: bool
     higher_is_better: bool
     stored_as: str
-    empty: EmptyCoalition
+    empty: EmptyOfPart
 
     __test__ = False  # no test, whatever pytest makes of its name
 

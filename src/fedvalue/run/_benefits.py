@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedvalue.coalitions import Trial
 from fedvalue.run._own_rows import OwnRows
 from fedvalue.run._test_rows import Asked, of_test_rows, trainings_of
-from fedvalue.values import Benefits, Estimate
+from fedvalue.values import NOT_TOLD, Benefits, Estimate
 
 __all__ = ["benefits_of"]
 
@@ -38,12 +38,13 @@ def benefits_of(
     `known` are the utilities on all test rows, by seed and coalition; `estimate` knows of no errors from test rows yet.
     """
     if own.unknown:
-        return None, [f"What the data of each client does for the others is not known: {own.unknown}"]
+        return None, [f"{NOT_TOLD}{own.unknown}"]
     if not own.parts:
         return None, []
     if estimate.linear is None:
-        return None, ["What the data of each client does for the others is not known: this method does not say how "
-                      "much each training counts in each value. exact and surrogate do."]  # fmt: skip
+        return None, [
+            f"{NOT_TOLD}this method does not say how much each training counts in each value. exact and surrogate do."
+        ]
     asked = list(trainings_of(asks, replicates))
     of_all = np.array([np.mean([known[seed][mask] for mask, seed in trials]) for trials in asked])
     of_parts = np.array([np.mean([own.utilities[trial] for trial in trials], axis=0) for trials in asked])

@@ -15,7 +15,10 @@ from fedvalue.errors import InputError
 if TYPE_CHECKING:
     from fedvalue.values._values import Values
 
-__all__ = ["Benefits", "benefits_in"]
+__all__ = ["NOT_TOLD", "Benefits", "benefits_in"]
+
+NOT_TOLD = "What the data of each client does for the others is not known: "
+"""A note of values begins so where test rows are the clients' own and there is no matrix."""
 
 Array = NDArray[np.float64]
 _ARRAYS = ("matrix", "weights", "stderr", "given_stderr", "gained_stderr", "balance_stderr")
