@@ -117,3 +117,29 @@ def test_what_copies_share_cannot_be_said_without_trainings(folder: Path, tmp_pa
     values = fv.Values.from_dict(json.loads((folder / "run" / "values.json").read_text()))
     with pytest.raises(fv.InputError, match="Who has copies is seen by the trainings"):
         fv.report(values, tmp_path / "r.html", pot=1000, copies="share")
+
+
+def test_reports_pay_the_agreed_smallest_share_in_the_agreed_steps(job: fv.Job, tmp_path: Path) -> None:
+    make_key(tmp_path / "key")
+    operator = Party("Clearing", read_public_line(tmp_path / "key.pub"))
+    terms = PayoutTerms("shift", "0.2", "1", "EUR", "1000")
+    agreed = job.agree(operator, payout=terms).sign(tmp_path / "key")
+    agreed.save(tmp_path / "agreement.json")
+    run = tmp_path / "run"
+    replace(job, out=run, agreement=agreed).run(report=False)
+
+    def wrong(*options: str) -> list[str]:
+        for command in (
+            ["payout", str(run), "--json", str(run / "payout.json")],
+            ["report", str(run), *options],
+        ):
+            assert CliRunner().invoke(app, command).exit_code == 0
+        (run / "evidence.json").unlink(missing_ok=True)
+        return [line for line in fv.verify(run, tmp_path / "agreement.json").lines() if "report.html" in line]
+
+    assert wrong("--pot", "1000")[0].startswith("sound")
+    page, paid = ((run / name).read_text() for name in ("report.html", "payout.json"))
+    assert all(f"{line['amount']} EUR" in page for line in json.loads(paid)["lines"])
+    assert wrong()[0].startswith("sound")  # in percent
+    other = wrong("--pot", "1000", "--min-share", "0", "--round", "0.01")
+    assert other[0].endswith("min_share '0' instead of '0.2', step '0.01' instead of '1'")

@@ -24,6 +24,7 @@ __all__ = [
     "JsonTarget",
     "KeyOption",
     "MethodOptions",
+    "MinShareOption",
     "NegateOption",
     "OperatorOption",
     "PeriodOption",
@@ -31,6 +32,7 @@ __all__ = [
     "QuietOption",
     "RunArgument",
     "StoreArgument",
+    "StepOption",
     "StoreOption",
     "TableOption",
     "complete",
@@ -88,6 +90,21 @@ ABSENT = (
 )
 AbsentOption = Annotated[
     str | None, typer.Option(metavar="RULE", help=f"{ABSENT} [default: as agreed, else excluded]")
+]
+MinShareOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X",
+        help="Smallest part of the pot for every client that the rule pays. [default: as agreed, else 0]",
+    ),
+]
+StepOption = Annotated[
+    str | None,
+    typer.Option(
+        "--round",
+        metavar="STEP",
+        help="Smallest step: amounts are multiples of it. [default: as agreed, else 0.01]",
+    ),
 ]
 CopiesOption = Annotated[
     str | None,

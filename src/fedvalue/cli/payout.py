@@ -15,7 +15,9 @@ from fedvalue.cli._options import (
     CopiesOption,
     CurrencyOption,
     JsonTarget,
+    MinShareOption,
     RunArgument,
+    StepOption,
     StoreOption,
     complete,
 )
@@ -46,21 +48,8 @@ def payout(
             "threshold (pays only clients whose whole interval is above 0). [default: as agreed, else floor]",
         ),
     ] = None,
-    min_share: Annotated[
-        str | None,
-        typer.Option(
-            metavar="X",
-            help="Smallest part of the pot for every client that the rule pays. [default: as agreed, else 0]",
-        ),
-    ] = None,
-    round_to: Annotated[
-        str | None,
-        typer.Option(
-            "--round",
-            metavar="STEP",
-            help="Smallest step: amounts are multiples of it. [default: as agreed, else 0.01]",
-        ),
-    ] = None,
+    min_share: MinShareOption = None,
+    round_to: StepOption = None,
     json: JsonTarget = None,
     csv: Annotated[
         str | None, typer.Option(metavar="PATH", help="Write the payout as CSV; - prints only CSV.")

@@ -16,9 +16,11 @@ from fedvalue.cli._options import (
     CopiesOption,
     CurrencyOption,
     DateOption,
+    MinShareOption,
     OperatorOption,
     PeriodOption,
     RunArgument,
+    StepOption,
     StoreOption,
     complete,
 )
@@ -61,6 +63,8 @@ def report(
             help="Payout rule, as in `fedvalue payout`. [default: as agreed, else floor]",
         ),
     ] = None,
+    min_share: MinShareOption = None,
+    round_to: StepOption = None,
     absent: AbsentOption = None,
     copies: CopiesOption = None,
     anyway: AnywayOption = False,
@@ -117,6 +121,8 @@ def report(
             anyway,
             agreed.absent if absent is None else absent,
             copies or agreed.copies,
+            agreed.min_share if min_share is None else min_share,
+            agreed.step if round_to is None else round_to,
         )
         cover = Cover.of(consortium, period, date, operator)
         facts = facts_of(values, history, record, terms, budget, cover)

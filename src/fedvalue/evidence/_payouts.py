@@ -101,4 +101,9 @@ def _from_json(
         yield wrong(name, f"shared out otherwise than agreed: {', '.join(other)}")
     else:
         agreed = ", as agreed" if agreement is not None else ""
-        yield sound(name, f"follows from the values to the cent{agreed}: {found.policy[0]}")
+        yield sound(name, f"follows from the values to the cent{agreed}: {_how(found)}")
+
+
+def _how(paid: Payout) -> str:
+    """The rule in words; before it may stand what is wrong with the data."""
+    return next((said for said in paid.policy if said.startswith("The pot")), paid.policy[0])

@@ -131,6 +131,8 @@ def _terms(run: LeftRun) -> Iterator[Terms]:
             anyway=anyway,
             absent=_text(data, "absent_rule") or "excluded",
             copies=_text(data, "copies_rule") or "each",
+            min_share=_text(data, "min_share") or "0",
+            step=_text(data, "round") or "0.01",
         )
     for rule, copies in product(RULES, COPIES_RULES):
         yield Terms(None, "", rule, anyway, copies=copies)
@@ -147,10 +149,13 @@ def _other_terms(agreed: PayoutTerms, used: Terms) -> list[str]:
         "absent": (agreed.absent, told["absent"]),
         "copies": (agreed.copies, told["copies"]),
     }
+    numbers = {"min_share": (agreed.min_share, used.min_share)}
     if used.pot is not None:
         said["currency"] = agreed.currency, used.currency
-        if agreed.pot is not None and Decimal(agreed.pot) != Decimal(used.pot):
-            said["pot"] = agreed.pot, used.pot
+        numbers["step"] = agreed.step, used.step
+        if agreed.pot is not None:
+            numbers["pot"] = agreed.pot, used.pot
+    said |= {name: two for name, two in numbers.items() if Decimal(two[0]) != Decimal(two[1])}
     return [f"{name} {now!r} instead of {was!r}" for name, (was, now) in said.items() if was != now]
 
 

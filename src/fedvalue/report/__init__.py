@@ -74,6 +74,8 @@ def report(
     anyway: bool = False,
     absent: str | AbsentRule = "excluded",
     copies: str = "each",
+    min_share: Any = "0",
+    step: Any = "0.01",
     format: str | None = None,
     consortium: str | None = None,
     period: str | None = None,
@@ -85,7 +87,7 @@ def report(
     """Writes a report of values: one file that works offline; Markdown where its name ends in .md.
 
     With the `store` that the values were made with, it also shows what the trainings tell. A `pot` is shared out
-    by a `rule`, `anyway` or only if something was learned, with a rule for `absent` clients and for `copies` ("each" or "share", see `payout`); without a
+    by a `rule`, `anyway` or only if something was learned, with a rule for `absent` clients and for `copies` ("each" or "share"), a `min_share` and a `step` (see `payout`); without a
     pot, payouts are in percent. `consortium`, `period`, `date` and `operator` are for its head. In the folder `statements`
     every client gets a page of its own, without the amounts of others. `record` is what run.json says of the run.
     """
@@ -98,7 +100,8 @@ def report(
     elif store is not None:
         with UtilityStore(store, create=False) as opened:
             history = read_history(opened, values)
-    terms = Terms(None if pot is None else str(pot), currency, rule, anyway, absent, copies)
+    numbers = str(min_share), str(step)
+    terms = Terms(None if pot is None else str(pot), currency, rule, anyway, absent, copies, *numbers)
     kind, cover = kind_of(format or path.suffix), Cover.of(consortium, period, date, operator)
     facts = facts_of(values, history, record, terms, cover=cover)
     with write_file(path) as file:

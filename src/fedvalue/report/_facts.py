@@ -36,7 +36,7 @@ class Terms:
     """What is paid out and how. Without a pot, the payout is in percent of whatever the pot will be.
 
     `anyway`: also by values of a model that has learnt nothing. `absent` is the rule for absent clients, `copies` the one
-    for interchangeable clients.
+    for interchangeable clients, `min_share` the smallest part of whoever is paid, and `step` what amounts are multiples of.
     """
 
     pot: str | None = None
@@ -45,6 +45,8 @@ class Terms:
     anyway: bool = False
     absent: str | AbsentRule = "excluded"
     copies: str = "each"
+    min_share: str = "0"
+    step: str = "0.01"
 
     @property
     def chosen(self) -> bool:
@@ -54,7 +56,9 @@ class Terms:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: `Terms(**data)` are the same, where an earlier period can still be read."""
         rule = self.absent.text if isinstance(self.absent, AbsentRule) else self.absent
-        return vars(self) | {"absent": rule}
+        told = vars(self) | {"absent": rule}
+        usual = {"min_share": "0", "step": "0.01"}  # pages of earlier releases do not tell them
+        return {name: value for name, value in told.items() if (name, value) not in usual.items()}
 
 
 @dataclass(frozen=True)

@@ -157,9 +157,19 @@ def _payout(
     rule = terms.rule or _DEFAULT_RULE
     try:
         copies = copies_by(terms.copies, values, partial(_needed, trainings))
-        pot, currency = (100, "%") if terms.pot is None else (terms.pot, terms.currency)
+        pot, currency, step = (
+            ("100", "%", "0.01") if terms.pot is None else (terms.pot, terms.currency, terms.step)
+        )
         found = payout(
-            values, pot, rule, currency=currency, absent=terms.absent, anyway=terms.anyway, copies=copies
+            values,
+            pot,
+            rule,
+            terms.min_share,
+            step,
+            currency,
+            absent=terms.absent,
+            anyway=terms.anyway,
+            copies=copies,
         )
         return found, copies
     except InputError as error:

@@ -155,6 +155,8 @@ class Result:
         rule: str | None = None,
         anyway: bool = False,
         copies: str | None = None,
+        min_share: Any = None,
+        step: Any = None,
         consortium: str | None = None,
         period: str | None = None,
         date: str | datetime.date | None = None,
@@ -164,14 +166,23 @@ class Result:
         """Writes the report, one file that works offline; Markdown where the name ends in .md.
 
         Its head says what the job has as `consortium`, `period`, `date` and `operator`, or what is given here. In the folder
-        `statements` every client gets a page of its own, without the amounts of others.
+        `statements` every client gets a page of its own, without the amounts of others. Copies, the smallest share and the
+        step are as agreed where nothing is said.
         """
+        from fedvalue.agreement import PayoutTerms
         from fedvalue.report import FORMATS, Cover, Terms, facts_of, kind_of, write_statements
 
         path = as_path("The path of a report", path)
         kind = kind_of(format or path.suffix)
+        agreed = PayoutTerms() if self.job.agreed is None else self.job.agreed.payout
         terms = Terms(
-            None if pot is None else str(pot), currency, rule, anyway, copies=copies or self._agreed_copies()
+            None if pot is None else str(pot),
+            currency,
+            rule,
+            anyway,
+            copies=copies or agreed.copies,
+            min_share=agreed.min_share if min_share is None else str(min_share),
+            step=agreed.step if step is None else str(step),
         )
         cover = Cover.of(consortium, period, date, operator)
         facts = facts_of(self.values, self.history(), self.job.record(), terms, self.job.budget, cover)
