@@ -72,8 +72,17 @@ class Browser:
             self._process.wait()
         os.close(self._read)
 
-    def open(self, page: Path, width: int, height: int = 900, dark: bool = False, medium: str = "") -> None:
-        """Shows a file on a screen of this size, or as it is laid out for another medium, and waits until it is there."""
+    def open(
+        self,
+        page: Path | str,
+        width: int,
+        height: int = 900,
+        dark: bool = False,
+        medium: str = "",
+    ) -> None:
+        """Shows a file, or what is at an address, on a screen of this size, or as it is laid out for another medium, and waits
+        until it is there.
+        """
         self._ask(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -84,7 +93,7 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._ask("Emulation.setEmulatedMedia", media=medium, features=[scheme])
         self._events.clear()
-        self._ask("Page.navigate", url=page.resolve().as_uri())
+        self._ask("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         self._wait("Page.loadEventFired")
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
@@ -93,6 +102,20 @@ class Browser:
         found = self._ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
+
+    def press(self, key: str) -> None:
+        """A key of the keyboard, such as Tab or Enter."""
+        text = {"Enter": "\r"}.get(key, "")
+        code = {"Enter": 13, "Tab": 9}[key]
+        for kind in ("keyDown", "keyUp"):
+            self._ask(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                **({"text": text} if text and kind == "keyDown" else {}),
+            )
 
     def picture(self, whole: bool = True) -> bytes:
         """The page as PNG."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,6 +56,7 @@ class HeldRun:
 
     def _on_outcome(self, evaluation: Evaluation) -> None:
         self._seen += 1
+        time.sleep(0.02)  # outcomes that come at once are stored together, the last ones after the hold
         if self._seen == self._hold_after:
             self._held.set()
             self._go.wait(60)

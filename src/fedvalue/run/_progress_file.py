@@ -39,7 +39,7 @@ class Node:
 class Progress:
     """Which run it is, where it keeps its trainings, and how far it is.
 
-    `known` of `asked` trainings are there, those from the store included; None before the method has asked. `owner` is the
+    `known` of `asked` trainings are there, `reused` ones from the store included; None before the method has asked. `owner` is the
     process, `began` and `updated` are moments as stores keep them.
     """
 
@@ -62,6 +62,7 @@ class Progress:
     stage: str = ""
     known: int | None = None
     asked: int | None = None
+    reused: int = 0
     error: str = ""
     incidents: tuple[str, ...] = ()
     nodes: tuple[Node, ...] = field(default=())
@@ -148,7 +149,8 @@ class ProgressFile:
         self._write(known=known, asked=asked, stage="")
 
     def _on_outcome(self, evaluation: Evaluation) -> None:
-        self._progress = replace(self._progress, known=evaluation.done, asked=evaluation.total)
+        reused = self._progress.reused + evaluation.reused
+        self._progress = replace(self._progress, known=evaluation.done, asked=evaluation.total, reused=reused)
         if evaluation.done == evaluation.total or time.monotonic() - self._written >= _SECONDS:
             self._write()
 

@@ -79,14 +79,11 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class _InStore:
-    """What the store says of the game of a run; as it is, nothing. `after` and `fresh` are outcomes since the run last said how
-    far it is, and since it began.
-    """
+    """What the store says of the game of a run; as it is, nothing. `fresh` are outcomes since the run began."""
 
     path: Path | None = None
     game: StoredGame | None = None
     latest: tuple[LatestRow, ...] = ()
-    after: int = 0
     fresh: int = 0
     claimed: int = 0
     may_be_written: bool = True
@@ -130,7 +127,6 @@ def _in_store(store: StoreLook, game: StoredGame | None, progress: Progress | No
         store.path,
         game,
         tuple(store.latest(game.id, _LATEST)),
-        0 if progress is None else store.stored_after(game.id, progress.updated),
         0 if progress is None else store.stored_after(game.id, progress.began),
         store.claimed(game.id),
         store.is_open_elsewhere,
@@ -227,7 +223,8 @@ def _how_far(
     there = stored.game.outcomes if stored.game else 0
     if progress is not None:
         if progress.asked is not None:
-            return min((progress.known or 0) + stored.after, progress.asked), progress.asked, False
+            there = max(progress.known or 0, progress.reused + stored.fresh)  # the file is a moment behind
+            return min(there, progress.asked), progress.asked, False
         return there, progress.budget, progress.budget is not None
     if values is not None:
         return values.evaluations, values.evaluations, False

@@ -75,7 +75,7 @@ def _values(run: RunNow, rules: Rules) -> Values:
         history = read_history(store, asked)
     missing = [
         what
-        for mask, what in ((0, "the untrained model"), (full_mask(n), "all clients"))
+        for mask, what in ((0, "the untrained model"), (full_mask(n), "the coalition of all clients"))
         if mask not in history.utilities
     ]
     if missing:
