@@ -204,7 +204,7 @@ def test_what_is_stored_is_on_the_page_within_two_seconds(tmp_path: Path) -> Non
         for mask in (0, 7, 1):
             store.append("g", [(mask, Outcome({"utility": float(mask)}))])
             began = time.monotonic()
-            said = f"{(0, 7, 1).index(mask) + 1}; how many are planned is not known"
+            said = f"{(0, 7, 1).index(mask) + 1} (planned: not known)"
             for viewer in events:
                 assert any(said in parts.get("r0-head", "") for parts in viewer)
             assert time.monotonic() - began < 2.0

@@ -70,7 +70,10 @@ def test_values_wait_for_the_ends(tmp_path: Path) -> None:
         store.append("g", [(1, Outcome({"utility": 1.0}))])
     found = so_far(only(tmp_path / "store.db"))
     assert found.values is None
-    assert found.why_not == "Values begin when the untrained model and the coalition of all clients are measured."
+    assert (
+        found.why_not
+        == "Values begin when the untrained model and the coalition of all clients are measured."
+    )
 
 
 def test_a_store_alone(tmp_path: Path) -> None:

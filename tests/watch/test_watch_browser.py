@@ -75,7 +75,15 @@ def wait_until(browser: Browser, script: str, seconds: float = 20.0) -> None:
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_run_to_its_end(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
     # Over several seeds the coalition of all clients is not the last one, so that there are values before the end.
-    job = {"scenario": "digits", "model": "linear", "samples": 8, "rounds": 1, "epochs": 1, "seeds": 3, "budget": 24}
+    job = {
+        "scenario": "digits",
+        "model": "linear",
+        "samples": 8,
+        "rounds": 1,
+        "epochs": 1,
+        "seeds": 3,
+        "budget": 24,
+    }
     with HeldRun(tmp_path / "run", hold_after=20, **job) as held, served(tmp_path / "run") as server:
         browser.open(server.address, width, dark=dark)
         browser.evaluate("window.untouched = true")
@@ -111,7 +119,7 @@ def test_with_a_token_and_two_viewers(browser: Browser, tmp_path: Path) -> None:
             store.append("g", [(mask, Outcome({"utility": float(mask.bit_count())}))])
             began = time.monotonic()
             for viewer in (browser, other):
-                wait_until(viewer, f"document.body.innerText.includes('{done}; how many are planned')", 2.0)
+                wait_until(viewer, f"document.body.innerText.includes('{done} (planned')", 2.0)
             assert time.monotonic() - began < 2.0
         for viewer in (browser, other):
             wait_until(viewer, f"{SHOWN}.length === 3")

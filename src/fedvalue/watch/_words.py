@@ -28,8 +28,7 @@ def facts(run: RunNow) -> list[tuple[str, str]]:
     if run.claimed:
         found.append(("Being trained now", count(run.claimed)))
     if run.state == "running":
-        left = "not known yet" if run.seconds_left is None else f"about {duration(run.seconds_left)}"
-        found.append(("Time left", left))
+        found.append(("Time left", _left(run)))
     if run.stage and run.state == "running":
         found.append(("At", run.stage))
     if run.method:
@@ -67,6 +66,10 @@ def errors_of(run: RunNow, values: Values) -> list[str]:
     """What dominates the error, and what the ± does not count."""
     if run.values is not None:
         return advice(values)
+    if run.coalitions == 1 << values.n and dominant(values) is None:
+        return [
+            "All coalitions are trained: given these trainings the values are exact. How luck would change them is not counted."
+        ]
     if dominant(values) is None:
         return ["How far these values may be off is not known yet."]
     return [
@@ -76,9 +79,15 @@ def errors_of(run: RunNow, values: Values) -> list[str]:
     ]
 
 
+def _left(run: RunNow) -> str:
+    if run.done == run.planned and not run.at_most:
+        return "all are trained; values are computed"
+    return "not known yet" if run.seconds_left is None else f"about {duration(run.seconds_left)}"
+
+
 def _how_far(run: RunNow) -> str:
     if run.state == "ended":
         return count(run.done)
     if run.planned is None:
-        return f"{count(run.done)}; how many are planned is not known"
+        return f"{count(run.done)} (planned: not known)"
     return f"{count(run.done)} of {'at most ' if run.at_most else ''}{count(run.planned)}"
