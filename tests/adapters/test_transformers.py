@@ -31,6 +31,14 @@ CONFIGS = {
         vocab_size=WORDS, pad_token_id=0, max_position_embeddings=TOKENS, **SMALL
     ),
 }
+# With disentangled attention, with windows, with positions that are counted by the mask.
+OTHERS = [
+    transformers.DebertaV2Config(vocab_size=WORDS, **SMALL),
+    transformers.MistralConfig(
+        vocab_size=WORDS, pad_token_id=0, num_key_value_heads=2, sliding_window=2, **SMALL
+    ),
+    transformers.BloomConfig(vocab_size=WORDS, pad_token_id=0, hidden_size=8, n_layer=1, n_head=2),
+]
 TARGETS = {"distilbert": ["q_lin", "v_lin"], "bert": ["query", "value"], "llama": ["q_proj", "v_proj"]}
 
 
@@ -84,6 +92,19 @@ class TestAnswers:
         x = tensors(scenario.test.x)
         with torch.no_grad():
             assert torch.allclose(Answering(model)(**x), model(**x).logits, atol=1e-5)
+
+    @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # of DeBERTa
+    @pytest.mark.parametrize("config", OTHERS, ids=[type(config).__name__ for config in OTHERS])
+    def test_a_model_that_makes_more_of_a_mask_is_given_that_of_tokens(self, config, scenario):
+        torch.manual_seed(1)
+        model = transformers.AutoModelForSequenceClassification.from_config(copy.deepcopy(config)).eval()
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        x = tensors(scenario.test.x)
+        found = tuned(model).module(scenario, 0).eval()
+        assert found.as_given
+        with torch.no_grad():
+            assert torch.allclose(found(**x), model(**x).logits, atol=1e-5)
 
     def test_a_row_of_padding_is_finite(self):
         nothing = {

@@ -14,7 +14,8 @@ class Answering(nn.Module):
     """Gives the logits of a model.
 
     Given a mask of tokens, models look whether it leaves anything out, and choose another program if it does not. In a stack
-    nobody can look: here the mask of attention is made beforehand, the same for every program.
+    nobody can look: here the mask of attention is made beforehand, the same for every program. Some models take such a mask for
+    something else, or make more of the tokens' mask (windows, positions): they are given the latter, `as_given`.
     """
 
     def __init__(self, model: Any) -> None:
@@ -22,14 +23,31 @@ class Answering(nn.Module):
         self.model = model
         self.looks_back_only = any(getattr(part, "is_causal", False) is True for part in model.modules())
         adapters = getattr(model, "peft_config", {}).values()
-        self.prompts = any(getattr(adapter, "is_prompt_learning", False) for adapter in adapters)
+        self.as_given = any(getattr(adapter, "is_prompt_learning", False) for adapter in adapters)
 
     def forward(self, **inputs: Tensor) -> Tensor:
         mask = inputs.get("attention_mask")
-        if mask is not None and mask.dim() == 2 and not self.prompts:
+        if mask is not None and mask.dim() == 2 and not self.as_given:
             inputs = {**inputs, "attention_mask": self._of_attention(mask)}
         logits: Tensor = self.model(**inputs).logits
         return logits
+
+    @torch.no_grad()
+    def look(self, **inputs: Tensor) -> None:
+        """Finds out on some samples, in evaluation, whether the model says the same of the mask that is made beforehand."""
+        mask = inputs.get("attention_mask")
+        if mask is None or mask.dim() != 2 or self.as_given:
+            return
+        own = self.model(**inputs).logits
+        try:
+            found = self(**inputs)
+        except Exception:  # of masks of this shape
+            self.as_given = True
+            return
+        if own.shape[:2] == mask.shape:  # nothing follows from what is said of padding
+            own, found = own[mask.bool()], found[mask.bool()]
+        apart = (1e-4 if own.dtype == torch.float32 else 2e-2) * own.abs().max().item()
+        self.as_given = not torch.allclose(own, found, rtol=0, atol=apart, equal_nan=True)
 
     def _of_attention(self, mask: Tensor) -> Tensor:
         """What is added to the scores of attention: nothing where a token may be looked at, and very little elsewhere."""

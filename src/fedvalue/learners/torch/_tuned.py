@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from fedvalue._extras import need
 from fedvalue.errors import InputError
 from fedvalue.learners.torch._answering import Answering
+from fedvalue.learners.torch._checks import awake
+from fedvalue.learners.torch._inputs import taken, tensors
 from fedvalue.learners.torch._learner import TorchLearner
 from fedvalue.scenarios import Scenario
 from fedvalue.store import fingerprint
@@ -68,7 +70,28 @@ class TunedLearner(TorchLearner):
         for p in model.parameters():
             if p.requires_grad:
                 p.data = p.detach().clone()
-        return Answering(model)
+        answering = Answering(model)
+        _look(answering, scenario)
+        return answering
+
+
+def _look(answering: Answering, scenario: Scenario) -> None:
+    """Tries the model on the rows with the fewest and the most tokens."""
+    x = scenario.test.x
+    if not isinstance(x, Mapping) or "attention_mask" not in x:
+        return
+    lengths = x["attention_mask"].reshape(len(scenario.test.y), -1).sum(1)
+    rows = torch.tensor([lengths.argmin(), lengths.argmax()])
+    samples = taken(tensors(x, str(next(answering.parameters()).device)), rows)
+    training = [part for part in answering.modules() if part.training]
+    try:
+        with awake(answering.eval()):
+            answering.look(**samples)
+    except Exception:  # what the model does not take is said when it is checked
+        return
+    finally:
+        for part in training:
+            part.training = True
 
 
 def _with_shared_weights(model: nn.Module) -> nn.Module:
