@@ -185,7 +185,7 @@ class TestSound:
         [{"method": "exact"}, {"method": "loo"}, {"method": "exact", "empty": 0.25, "metric": "mse"}],
     )
     def test_models_tested_on_rows_of_the_clients(self, options: dict[str, Any], tmp_path: Path) -> None:
-        of: dict[str, Any] = {"clients": 3, "samples": 15, "rounds": 1, **options}
+        of: dict[str, Any] = {"clients": 3, "samples": 15, "partition": "size", "rounds": 1, **options}
         values = fv.run("synthetic", test="by-client", **of, out=tmp_path / "run").values
         found = fv.verify(tmp_path / "run", retrain=2)
         assert found.sound, str(found)
@@ -193,9 +193,10 @@ class TestSound:
         if values.benefits is None:
             assert "does not say how much each training counts" in values.notes[0]
             return
-        better = replace(values.benefits, matrix=values.benefits.matrix + 0.1)
-        replace(values, benefits=better).save(tmp_path / "run" / "values.json")
-        assert "they differ in benefits" in str(fv.verify(tmp_path / "run"))
+        told = values.benefits
+        for change in ({"matrix": told.matrix + 0.1}, {"weights": told.weights[::-1]}, {"rows": (9, 1, 1)}):
+            replace(values, benefits=replace(told, **change)).save(tmp_path / "run" / "values.json")
+            assert "they differ in benefits" in str(fv.verify(tmp_path / "run"))
 
     @pytest.mark.slow
     def test_training_again_from_a_folder_of_ones_own(self, tmp_path: Path) -> None:

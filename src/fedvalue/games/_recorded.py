@@ -72,34 +72,43 @@ class RecordedGame:
         """The test rows of each client, as the values have them. Values that say why they do not know what clients do for each
         other are of a game with such rows, too.
         """
-        told, total = self._benefits, sum(self._benefits.rows if self._benefits else ())
-        if told is not None:
-            rows = dict(zip(told.owners, told.rows, strict=True))
-        elif self._not_told:
-            rows = dict.fromkeys(self._owners(), 1)
-        else:
+        told, counted = self._benefits, self._counted_rows()
+        if told is None and not self._not_told:
             return ()
-        weights = dict(zip(told.owners, told.weights.tolist(), strict=True)) if told else {}
+        owners = (
+            dict.fromkeys(self._owners(), 1)
+            if told is None
+            else dict(zip(told.owners, told.rows, strict=True))
+        )
+        rows = {name: counted.get(name, count) for name, count in owners.items()}
+        total = sum(rows.values())
+        adds_up_as_sum = told is not None and bool((told.weights == 1.0).all())
         return tuple(
             TestPart(
                 self.names.index(name),
                 count,
-                weights.get(name, 1.0),
+                1.0 if adds_up_as_sum else count / total,
                 told is None or told.adds_up,
                 self.higher_is_better,
                 f"{name}/{self.stored_as}",
-                _EmptyAsStored(
-                    name, self.stored_as, self.empty_as, count / total if weights.get(name) == 1.0 else 1.0
-                ),
+                _EmptyAsStored(name, self.stored_as, self.empty_as, count / total if adds_up_as_sum else 1.0),
             )
             for name, count in rows.items()
         )
 
     def _owners(self) -> list[str]:
         """Who has test rows of its own, as the training of all clients says."""
-        found = self.store.read(self.id, [full_mask(self.n)]).values()
-        told = next((outcome.metrics for outcome in found), {})
-        return [name for name in self.names if f"{name}/{self.stored_as}" in told] or list(self.names)
+        metrics = self._of_all().metrics
+        return [name for name in self.names if f"{name}/{self.stored_as}" in metrics] or list(self.names)
+
+    def _counted_rows(self) -> dict[str, int]:
+        """How many test rows of each client stand behind what the training of all clients reached, where that is known."""
+        told = self._of_all().rows
+        found = {name: told.get(f"{name}/{self.stored_as}") for name in self.names}
+        return {name: row.rows for name, row in found.items() if row is not None and row.rows}
+
+    def _of_all(self) -> Outcome:
+        return self.store.read(self.id, [full_mask(self.n)]).get(full_mask(self.n), Outcome({}))
 
     def utility(self, outcome: Outcome) -> float:
         """The metric that counts, negated where lower is better."""
