@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast check lint types docs dist peers test-peers nginx clean
+.PHONY: demo test test-fast check lint types docs site dist peers test-peers nginx clean
 
 # Ten clients share handwritten digits: a free rider, an exact copy and a label-flipper among honest clients.
 # What each is worth, exactly; then how close 32 of the 1,024 coalitions come.
@@ -37,6 +37,18 @@ types: $(VENV)/.installed-dev
 # The command-line reference from the commands themselves; a test fails when it is out of date.
 docs: $(VENV)/.installed
 	$(BIN)/python tools/cli_reference.py docs/cli.md
+
+# The documentation site, in build/site: it opens from that folder, and asks for nothing from elsewhere. A warning is an error.
+site: $(VENV)/.installed-site
+	OMP_NUM_THREADS=1 $(BIN)/python tools/gallery.py build/gallery
+	$(BIN)/python tools/pages.py build/pages build/gallery
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python tools/check_site.py build/site
+	@echo "Open build/site/index.html"
+
+$(VENV)/.installed-site: $(VENV)/.installed-dev
+	$(PIP) -e ".[site]"
+	touch $@
 
 # What a release uploads: built, checked, and tried in bare environments of all Pythons that are installed.
 dist: $(VENV)/.installed-dev

@@ -78,7 +78,7 @@ def with_masks(scenario: fv.Scenario) -> fv.Scenario:
     return fv.Scenario.from_arrays(pairs, test=test, vocabulary=scenario.vocabulary, classes=2)
 
 
-def main() -> None:
+def main() -> fv.Values:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=160, help="of each client")
     parser.add_argument("--budget", type=int, default=64, help="trainings")
@@ -102,6 +102,7 @@ def main() -> None:
     values = fv.value(game, budget=given.budget, seed=0)
     Console().print(values.table())
     print(*values.advice(), sep="\n")
+    return values
 
 
 if __name__ == "__main__":

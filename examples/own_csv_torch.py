@@ -42,7 +42,7 @@ def write_files(folder: Path) -> None:
         rows = rows[count:]
 
 
-def main() -> None:
+def main() -> fv.Values:
     torch.set_num_threads(1)  # the networks are so small that more threads would only slow them down
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder))
@@ -50,7 +50,9 @@ def main() -> None:
     for client in scenario.summary():
         print(f"{client['name']:8}{client['samples']:4} bottles, by grape {client['labels']}")
     game = fv.FederatedGame(scenario, Network, fv.Training(rounds=3, epochs=3, batch=16, rate=0.01))
-    Console().print(fv.value(game, method="exact").table())
+    values = fv.value(game, method="exact")
+    Console().print(values.table())
+    return values
 
 
 if __name__ == "__main__":

@@ -42,13 +42,14 @@ def auc(coalition: tuple[int, ...]) -> float:
     return float(roc_auc_score(TEST_Y, model.predict_proba(TEST_X)[:, 1]))
 
 
-def main() -> None:
+def main() -> fv.Values:
     game = fv.FunctionGame(len(SOURCES), auc, names=list(SOURCES), batch=False, jobs=2, timeout=60, retries=1)
     with tempfile.TemporaryDirectory() as folder:
         values = fv.value(game, method="exact", store=Path(folder) / "store.db")
     Console().print(values.table())
     for line in fv.payout(values, pot=10_000, currency="EUR").lines:
         print(f"{line.name:14}{line.amount:>10} EUR")
+    return values
 
 
 if __name__ == "__main__":

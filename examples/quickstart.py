@@ -22,7 +22,7 @@ def accuracy(coalitions: list[tuple[int, ...]]) -> list[float]:
     return scores
 
 
-def main() -> None:
+def main() -> fv.Values:
     game = fv.FunctionGame(len(HOSPITALS), accuracy, names=HOSPITALS)
     results = fv.compare(game, methods=["exact", "ipss", "ipss-balanced", "equal"], budget=16)
     console = Console()
@@ -31,6 +31,7 @@ def main() -> None:
     for name in ("ipss", "ipss-balanced", "equal"):
         error = fv.scoring.relative_l2(results[name], results["exact"])
         console.print(f"  {name:14s} {error:6.1%}   from {results[name].evaluations} coalitions")
+    return results["exact"]
 
 
 if __name__ == "__main__":

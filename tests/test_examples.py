@@ -100,10 +100,40 @@ def check_lora_federation(text: str) -> None:
     assert values[names[-2]] == values[names[0]]  # a copy
 
 
+def check_xgboost_trees(text: str) -> None:
+    values = table(text)
+    assert min(values, key=lambda name: values[name]) == "careless"
+    assert max(values, key=lambda name: values[name]) == "Aachen"
+    assert 0.3 < sum(value for value, _ in values.values()) < 0.6
+
+
+def check_flower_demo(text: str) -> None:
+    assert len(table(text)) == 3
+    rounds = re.search(r"(\d+) coalitions in (\d+) rounds of messages", text)
+    assert rounds
+    assert int(rounds[1]) >= 8
+    assert rounds[2] == "3"  # two of training, and one that asks who is there
+
+
+def check_ray_workers(text: str) -> None:
+    assert len(table(text)) == 5
+    assert "The largest difference from one process: 0.0e+00" in text
+
+
+def check_payout_rules(text: str) -> None:
+    rows = {
+        line.split()[0]: [Decimal(word.replace(",", "")) for word in line.split()[1:]]
+        for line in text.splitlines()[1:7]
+    }
+    assert [sum(amounts) for amounts in zip(*rows.values(), strict=True)] == [100_000] * 3
+    assert rows["careless"] == [0, 0, 0]
+    assert rows["small"][1] == 0 < rows["small"][0]  # its interval covers zero
+
+
 CHECKS: dict[str, Callable[[str], None]] = {
     name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
 }
-SLOW = {"lora_federation", "own_csv_torch", "own_function", "regression_r2"}
+SLOW = {*CHECKS} - {"quickstart", "payout_rules"}
 SMALLER = {"lora_federation": ["--texts", "60", "--budget", "20"]}
 
 
