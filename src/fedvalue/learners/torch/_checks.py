@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
@@ -18,13 +19,14 @@ from fedvalue.errors import FedvalueError, InputError
 from fedvalue.learners._places import Form
 from fedvalue.learners.torch._buffers import HeldBuffers, tracks_statistics
 from fedvalue.learners.torch._inputs import Samples, call, described, filled, taken, tensors
-from fedvalue.learners.torch._random import seeded, seeded_generators
+from fedvalue.learners.torch._random import drawn_so_far, seeded, seeded_generators
 from fedvalue.scenarios import OWN, Scenario, leaves
 
 __all__ = ["Checked", "awake", "check_batches", "check_module", "make_module", "with_shapes"]
 
 _NAMED = 3
 _WHOLE = ". A single array is a matrix of fractions unless the scenario says how many numbers there are: vocabulary=…"
+_MORE = 6
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,20 @@ def with_shapes(module: nn.Module, scenario: Scenario) -> nn.Module:
 def _two(scenario: Scenario) -> Samples:
     """Two samples to try a module on, as different as can be; the same twice where there is no other."""
     x = tensors(scenario.test.x)
+    return taken(x, [0, _most_different(x)])
+
+
+def _several(scenario: Scenario) -> Samples:
+    """The same two and a few more: there are modules that look at others only where there are many."""
+    x = tensors(scenario.test.x)
+    more = np.linspace(0, len(scenario.test.y) - 1, _MORE).round().astype(int).tolist()
+    return taken(x, [0, _most_different(x), *more])
+
+
+def _most_different(x: Samples) -> int:
+    """The number of the sample that differs most from the first."""
     differing = sum((t != t[:1]).flatten(1).sum(1) if t.dim() > 1 else (t != t[:1]) for _, t in leaves(x))
-    return taken(x, [0, int(torch.as_tensor(differing).argmax())])
+    return int(torch.as_tensor(differing).argmax())
 
 
 def _shape_statistics(module: nn.Module, x: Samples) -> None:
@@ -123,7 +137,8 @@ def check_module(module: object, scenario: Scenario) -> Checked:
     _check_state(module, state)
     if not any(p.requires_grad for p in module.parameters()):
         raise InputError("The model has no parameters to train.")
-    if not _says_the_same(module.eval(), x, held):
+    several = _several(scenario)
+    if not _says_the_same(module.eval(), several, held):
         raise InputError(
             "The model's output for a sample depends on the other samples of the batch. It must treat each by "
             "itself: look for a mean over the batch, or a layer that takes the first dimension for a sequence. Layers "
@@ -135,7 +150,7 @@ def check_module(module: object, scenario: Scenario) -> Checked:
     _check_remembers_nothing(module.train(), x, held, "in training")
     _check_remembers_nothing(module.eval(), x, held, "in evaluation")
     by_frequency = any(isinstance(m, nn.Embedding) and m.scale_grad_by_freq for m in module.modules())
-    whole = bool(state) or by_frequency or not _says_the_same(module.train(), x, held)
+    whole = bool(state) or by_frequency or not _says_the_same(module.train(), several, held)
     least = 1 if not whole or _takes_one(module.train(), x, held) else 2
     return Checked(module, form, tuple(state), whole, least, _draws(module.eval(), x, held))
 
@@ -251,14 +266,17 @@ def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 @torch.no_grad()
 def _says_the_same(module: nn.Module, x: Samples, held: HeldBuffers) -> bool:
-    """Whether the outputs for a sample do not depend on the other one."""
-    found = []
-    for samples in (x, filled(taken(x, slice(0, 1)), 2)):
-        with awake(module), seeded(0):  # dropout is drawn alike
+    """Whether the outputs for a sample do not depend on the others, nor, where nothing is drawn, on how many there are."""
+    found, first = [], taken(x, slice(0, 1))
+    count = max(len(tensor) for _, tensor in leaves(x))
+    batches = [x, filled(first, count)]
+    if not module.training and not _draws(module, x, held):
+        batches.append(filled(first, 2))
+    for samples in batches:
+        with awake(module), seeded_generators(0):  # dropout is drawn alike
             found.append(call(module, samples)[0])
         held.put_back()
-    one, other = found
-    return _close(one, other)
+    return all(_close(found[0], other) for other in found[1:])
 
 
 @torch.no_grad()
@@ -275,10 +293,10 @@ def _check_alone(module: nn.Module, x: Samples, shape: tuple[int, ...]) -> None:
 @torch.no_grad()
 def _draws(module: nn.Module, x: Samples, held: HeldBuffers) -> bool:
     """Whether it draws random numbers."""
-    with seeded(0):
-        before = torch.get_rng_state()
+    with seeded_generators(0):
+        before = drawn_so_far()
         call(module, x)
-        drawn = not torch.equal(before, torch.get_rng_state())
+        drawn = drawn_so_far() != before
     held.put_back()
     return drawn
 

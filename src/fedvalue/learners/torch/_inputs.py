@@ -48,8 +48,8 @@ def said(outputs: Any) -> Any:
 
 
 def call(module: nn.Module, samples: Samples) -> Any:
-    """What a module says of samples."""
-    args, kwargs = arguments(samples)
+    """What a module says of samples, of which it gets a copy: it may work in them."""
+    args, kwargs = arguments(mapped(Tensor.clone, samples))
     with OneByOne():
         return said(module(*args, **kwargs))
 

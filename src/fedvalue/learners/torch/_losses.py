@@ -35,6 +35,9 @@ def losses_of(
         return found
     there = len(scenario.test.y)  # fewer than test rows where these are elsewhere
     rows = np.linspace(0, there - 1, _SAMPLES).round().astype(np.int64)
+    if scenario.test.y.ndim == 1:  # of different classes, where there are some: of rare ones, too
+        different = np.unique(scenario.test.y, return_index=True)[1][: _SAMPLES // 2]
+        rows[: len(different)] = different
     samples = taken(tensors(scenario.test.x), torch.from_numpy(rows))
     y = torch.from_numpy(scenario.scale.scaled(scenario.test.y[rows])).to(device)
     with awake(module.eval()):
@@ -120,16 +123,19 @@ class Losses:
         return self
 
     def _looks_at_others(self, outputs: Tensor, y: Tensor) -> bool:
-        """Whether samples have other losses among themselves than among all."""
+        """Whether samples have other losses among fewer samples, or where one of them fills up the batch."""
         if isinstance(self.own, str):
             return False
-        half = len(y) // 2
+        half, there = len(y) // 2, list(range(len(y)))
+        others = [there[:half], there[half:], *(there + [place] * half for place in there)]
         try:
-            parts = [self._function(outputs[cut], y[cut]) for cut in (slice(half), slice(half, None))]
+            alone = self._function(outputs, y.clone())
+            found = [self._function(outputs[rows], y[rows]) for rows in others]
         except Exception:  # so few were never asked for
             return True
-        return not torch.allclose(
-            torch.cat(parts), self._function(outputs, y), rtol=1e-3, atol=1e-5, equal_nan=True
+        return not all(
+            torch.allclose(some, alone[rows], rtol=1e-3, atol=1e-5, equal_nan=True)
+            for some, rows in zip(found, others, strict=True)
         )
 
     def _why_not_stacked(self, outputs: Tensor, y: Tensor) -> str:

@@ -24,7 +24,7 @@ from fedvalue.learners.torch._inputs import Samples, arguments, said
 from fedvalue.learners.torch._models import channels_last
 from fedvalue.scenarios import mapped
 
-__all__ = ["Program", "on_device", "side_by_side"]
+__all__ = ["Program", "as_real", "on_device", "side_by_side"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -42,22 +42,28 @@ class Program:
         self.in_steps = in_steps
         self.channels_last = False
         self.constants = Constants(module, state)
+        held = (*module.named_parameters(), *module.named_buffers())
+        self.complex = tuple(name for name, tensor in held if tensor.is_complex())
         self.watched = not all(map(_is_plain, module.modules()))
 
     def __call__(self, model: dict[str, Tensor], x: Samples) -> Tensor:
-        return self.stepped(model, x)[0]
+        """What a model says of samples, of which it gets a copy: it may work in them, and others see them, too."""
+        return self.stepped(model, mapped(Tensor.clone, x))[0]
 
     def stepped(self, model: dict[str, Tensor], x: Samples) -> tuple[Tensor, dict[str, Tensor]]:
         """What a model says of samples, and the buffers that it has afterwards where they change in training."""
         args, kwargs = arguments(mapped(_channels_last, x) if self.channels_last else x)
         own = {name: model[name].clone() for name in self.state}
         given = {**model, **self.constants, **own}
+        for name in self.complex:
+            if name in model:
+                given[name] = torch.view_as_complex(given[name].contiguous())
         watch, in_steps = self.watched, self.in_steps
         with OneByOne() if watch else nullcontext(), InSteps() if in_steps else nullcontext():
             outputs: Tensor = said(functional_call(self.module, given, tuple(args), dict(kwargs)))
         if self.constants:
             self.constants.check(given)
-        return outputs, {name: given[name] for name in self.state}
+        return outputs, {name: as_real(given[name]) for name in self.state}
 
     def copies(self, count: int) -> list[Program]:
         """So many, this one included; what is not trained is there once for all of them."""
@@ -69,6 +75,11 @@ class Program:
         for other in others:
             other.channels_last = self.channels_last
         return [self, *others]
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    """How a tensor lies in a stack: complex numbers as pairs, which optimisers and averages take for two numbers each."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def _is_plain(part: nn.Module) -> bool:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-__all__ = ["SEEDED", "seeded", "seeded_generators"]
+__all__ = ["SEEDED", "drawn_so_far", "seeded", "seeded_generators"]
 
 SEEDED = ("numpy", "random", "torch")
 """The libraries whose common generator `seeded_generators` seeds."""
@@ -41,3 +41,10 @@ def seeded_generators(seed: int) -> Iterator[None]:
         finally:
             random.setstate(of_python)
             np.random.set_state(of_numpy)  # noqa: NPY002
+
+
+def drawn_so_far() -> tuple[object, ...]:
+    """Where the generators that a whole program shares are: the same as before where nothing was drawn from them."""
+    _, of_numpy, place, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    of_torch = torch.get_rng_state().numpy().tobytes()
+    return of_torch, random.getstate(), np.asarray(of_numpy).tobytes(), place, *rest

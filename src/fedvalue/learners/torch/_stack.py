@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,12 +27,13 @@ from fedvalue.learners.torch._buffers import HeldBuffers
 from fedvalue.learners.torch._checks import check_batches
 from fedvalue.learners.torch._dropout import may_drop
 from fedvalue.learners.torch._echo import Echo
+from fedvalue.learners.torch._faithful import Faithful
 from fedvalue.learners.torch._inputs import call, filled, taken, tensors
 from fedvalue.learners.torch._linear import LINE, StackedLinear
 from fedvalue.learners.torch._losses import losses_of
 from fedvalue.learners.torch._models import PooledConv2d
-from fedvalue.learners.torch._parts import Program, on_device, side_by_side
-from fedvalue.learners.torch._random import seeded
+from fedvalue.learners.torch._parts import Program, as_real, on_device, side_by_side
+from fedvalue.learners.torch._random import drawn_so_far, seeded_generators
 from fedvalue.learners.torch._rows import Order, in_step
 from fedvalue.learners.torch._rules import check_rules, sample_weights
 from fedvalue.learners.torch._stacking import same_but_for_training, why_not_evaluated, why_not_stacked
@@ -58,6 +59,7 @@ _TEST_CHUNK = 4096
 # Launches cost more than steps in vain: rows that make up to so many times as many steps are trained together on CUDA.
 _LITTLE_REST = 1.25
 _TWO_SEEDS = (0, 1)
+_TRIED = 4  # samples: of two, a norm over the batch would leave nothing but their signs
 _BYTES_OF_ORDERS = 64 << 20
 # Convolutions of a single model on so few samples are slower with two threads than with one.
 _SAMPLES_FOR_ONE_THREAD = 32
@@ -105,6 +107,7 @@ class TorchSession:
         drops, whole = may_drop(self.module), (self.state, self.whole)
         plain = Program(self.module, self.state).stepped
         self.steps = LocalSteps(plain, self.losses, training, self.x, self.y, drops, *whole)
+        self.faithful: Faithful | None = None
         program = self._program(learner)
         if learner.together is not None and not self.apart:
             self.together = learner.together
@@ -113,7 +116,9 @@ class TorchSession:
             program.channels_last = self.convolves and device == "cpu"
             self.steps = replace(self.steps, draws=device != "cpu" or self._draws())
         self.in_parts = device == "cpu" and not self.steps.draws and not self.draws
-        self.programs = program.copies(torch.get_num_threads() if self.in_parts else 1)
+        copies = program.copies if self.faithful is None else partial(self.faithful.copies, program)
+        self.programs = copies(torch.get_num_threads() if self.in_parts else 1)
+        self.faithful = None  # a few models large
         self.minibatches = lru_cache(maxsize=self._orders_to_keep())(self._minibatches)
         half = (
             memory or available_memory(device)
@@ -144,7 +149,7 @@ class TorchSession:
                 module = self.module if seed is None else self.learner.another(self.scenario, seed)
                 held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
                 for name, tensors_of_name in rows.items():
-                    tensors_of_name.append(held[name].detach().to(self.device))
+                    tensors_of_name.append(as_real(held[name].detach()).to(self.device))
         return {name: torch.stack(tensors) for name, tensors in rows.items()}
 
     @cached_property
@@ -233,9 +238,9 @@ class TorchSession:
         self, work: Callable[[Program, Part], Result], parts: Sequence[Part], small: bool
     ) -> list[Result]:
         if self.in_parts:
-            before = torch.get_rng_state()
+            before, drawn = torch.get_rng_state(), drawn_so_far()
             found = side_by_side(work, parts, self.programs)
-            if self.together or torch.equal(before, torch.get_rng_state()):
+            if self.together or drawn == drawn_so_far():
                 return found
             # The module has drawn random numbers, but not when it was tried: again, one after the other.
             torch.set_rng_state(before)
@@ -282,7 +287,7 @@ class TorchSession:
         models = [{name: tensor[row] for name, tensor in stack.items()} for row in rows]
         said = []
         for model in models:  # what is drawn is drawn alike for every coalition
-            with seeded(self.training.seed) if self.draws else nullcontext():
+            with seeded_generators(self.training.seed) if self.draws else nullcontext():
                 said.append(torch.cat([program(model, piece) for piece in pieces])[:count])
         return torch.stack(said)
 
@@ -302,7 +307,12 @@ class TorchSession:
         plain, in_steps = (Program(self.module, self.state, in_steps) for in_steps in (False, True))
         looped = self.convolves and self.device == "cpu" and not learner.together
         self.together = not self.apart and not looped
-        if not self.together or isinstance(learner.model, str):
+        if isinstance(learner.model, str):
+            return plain
+        tried = filled(taken(self.test_x, slice(0, _TRIED)), _TRIED)
+        self.faithful = Faithful(self.module, self.steps, self.initial(), tried)
+        self.faithful.check(plain)
+        if not self.together:
             return plain
         samples, why = filled(taken(self.test_x, slice(0, 2)), 2), ""
         # On CUDA torch's own attention passes the trial, and the backward pass then fails for samples of another length.
@@ -312,6 +322,8 @@ class TorchSession:
             why = why_not_stacked(output, self.initial(), self.state, samples)
             self.module.eval()
             why = why or why_not_evaluated(program, self.initial(), samples)
+            if not (why or self.faithful.holds_stacked(program)):
+                why = "in a stack it has other gradients than alone, perhaps because of hooks"
             if not why:
                 return program
         self.together = False
@@ -326,10 +338,10 @@ class TorchSession:
         samples, key = filled(taken(self.test_x, slice(0, 2)), 2), torch.zeros((), dtype=torch.int64)
         model = {name: tensor[0] for name, tensor in self.initial().items()}
         self.module.train()
-        with seeded(0):
-            before = torch.get_rng_state()
+        with seeded_generators(0):
+            before = drawn_so_far()
             self.steps.output(model, samples, key.to(self.device))
-            return not torch.equal(before, torch.get_rng_state())
+            return drawn_so_far() != before
 
     def _row_cost(self, batch: int) -> tuple[int, int]:
         """What a model takes; two samples make a pass where one alone cannot."""

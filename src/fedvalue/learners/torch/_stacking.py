@@ -11,7 +11,7 @@ from torch.func import vmap
 
 from fedvalue.learners.torch._inputs import Samples
 from fedvalue.learners.torch._linear import StackedLinear
-from fedvalue.learners.torch._random import SEEDED
+from fedvalue.learners.torch._random import SEEDED, drawn_so_far, seeded_generators
 from fedvalue.scenarios import mapped
 from fedvalue.store import fingerprint
 
@@ -45,14 +45,18 @@ def why_not_stacked(
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             try:
-                with StackedLinear():
+                with seeded_generators(0), StackedLinear():
+                    before = drawn_so_far()
                     outputs, _ = vmap(output, in_dims=in_dims)(pair, samples, key)
+                    drawn = drawn_so_far() != before
                 torch.autograd.backward(outputs.sum())
             except Exception as error:
                 return _reason(str(error))
         said = " ".join(str(warning.message) for warning in heard)
         if any(complaint in said for complaint in _SLOW):
             return _reason(said)
+        if drawn:  # from NumPy or Python, once for the whole stack
+            return _reason("random operation")
     return ""
 
 

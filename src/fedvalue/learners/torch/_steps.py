@@ -20,7 +20,7 @@ from fedvalue.learners.torch._inputs import Samples, taken
 from fedvalue.learners.torch._linear import StackedLinear, column_major
 from fedvalue.learners.torch._losses import Losses
 from fedvalue.learners.torch._optimizers import MadeOptimizer, can_be_recorded, can_rest, clip, optimizer_of
-from fedvalue.learners.torch._random import seeded
+from fedvalue.learners.torch._random import seeded_generators
 from fedvalue.training import Training
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class LocalSteps:
         optimizer = self._optimizer(leaves)
         steps = zip(batches.index, batches.weight, batches.key, strict=True)
         # What is drawn is drawn alike for every coalition.
-        with seeded(batches.seed) if self.draws else nullcontext():
+        with seeded_generators(batches.seed) if self.draws else nullcontext():
             for index, weight, key in steps:
 
                 def gradients(index: Tensor = index, weight: Tensor = weight, key: Tensor = key) -> Tensor:
