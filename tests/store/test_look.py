@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 import time
 from pathlib import Path
 
@@ -61,6 +62,38 @@ def test_what_is_being_written_is_seen_and_the_writer_never_waits(store: Path) -
             assert look.latest("g", 1)[0].metrics == {"utility": 1.0, "other": 2.0}
     with UtilityStore(store) as again:
         assert again.verify() == []
+
+
+def test_a_store_that_is_closed_while_somebody_looks_is_whole_all_the_same(store: Path) -> None:
+    with UtilityStore(store) as writer:
+        writer.append("g", [(3, Outcome({"utility": 1.0}))])
+        look = StoreLook(store)
+    assert "store.db-wal" in beside(store)  # the newest rows are there until somebody opens it again
+    look.close()
+    with StoreLook(store) as again:
+        assert (again.games()[0].outcomes, again.lacks_log) == (4, False)
+    with UtilityStore(store) as opened:
+        assert opened.verify() == []
+    assert beside(store) == ["store.db"]
+
+
+def test_a_short_look_at_the_end_leaves_one_file(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedvalue.store._closing._PAUSE", 0.1)  # on a busy machine a glance takes its time
+    writer = UtilityStore(store)
+    writer.append("g", [(3, Outcome({"utility": 1.0}))])
+    opened = threading.Event()
+
+    def glance() -> None:
+        with StoreLook(store):
+            opened.set()
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=glance)
+    thread.start()
+    assert opened.wait(10)
+    writer.close()
+    thread.join()
+    assert beside(store) == ["store.db"]
 
 
 def test_moments_are_compared_as_the_store_writes_them(store: Path) -> None:

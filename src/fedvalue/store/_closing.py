@@ -7,6 +7,7 @@ shows that something is missing. The mark is set when the log exists, and taken 
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from fedvalue.store._file import in_log_mode, leave_log_mode, log_of
 from fedvalue.store._schema import is_in_use, mark_in_use
 
 __all__ = ["close_file", "lacks_log"]
+
+
+_TRIES, _PAUSE = 4, 0.01  # seconds: whoever only looks into the store is gone by then
 
 
 def lacks_log(database: sqlite3.Connection, had_log: bool) -> bool:
@@ -41,8 +45,17 @@ def _settle(database: sqlite3.Connection) -> bool:
     marked = is_in_use(database)
     if marked:
         mark_in_use(database, False)
-    alone = leave_log_mode(database)
+    alone = _alone(database)
     if marked and not alone:
         mark_in_use(database, True)
         database.execute("PRAGMA main.wal_checkpoint(PASSIVE)")
     return alone
+
+
+def _alone(database: sqlite3.Connection) -> bool:
+    """Copies the log into the file and removes it; False where somebody else goes on using the file."""
+    for _ in range(_TRIES):
+        if leave_log_mode(database):
+            return True
+        time.sleep(_PAUSE)
+    return False

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from fedvalue._checks import as_path
@@ -48,21 +49,29 @@ class StoreLook(UtilityStore):
             raise NoStoreError(f"There is no store at {self.path}. Check the path.")
         with self._explained("read"):
             self._place = self.path.resolve()
-            log = log_of(self._place)
-            has_log = log.exists() and log.stat().st_size > 0
-            how = "mode=ro" if has_log else "mode=ro&immutable=1"
-            self._db = sqlite3.connect(
-                f"{self._place.as_uri()}?{how}", uri=True, timeout=_PATIENCE, isolation_level=None
-            )
-            try:
-                self._refuse_others()
-                self._prepare(has_log)
-                self.lacks_log = not has_log and is_in_use(self._db)
-                self.is_open_elsewhere = has_log
-                self._db.execute("BEGIN")  # one moment of the store, whatever is read of it
-            except BaseException:
-                self._db.close()
-                raise
+            while not self._opened():  # a process has just begun to write, so that there is a log now
+                pass
+
+    def _opened(self) -> bool:
+        """Opens the file; False where a log came about meanwhile, without which this would be half of what is stored."""
+        has_log = _has_log(self._place)
+        how = "mode=ro" if has_log else "mode=ro&immutable=1"
+        uri = f"{self._place.as_uri()}?{how}"
+        self._db = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+        try:
+            self._refuse_others()
+            self._prepare(has_log)
+            self.lacks_log = not has_log and is_in_use(self._db)
+            self.is_open_elsewhere = has_log
+            self._db.execute("BEGIN")  # one moment of the store, whatever is read of it
+            self._db.execute("SELECT 1 FROM games").fetchone()
+            is_whole = has_log or not _has_log(self._place)
+        except BaseException:
+            self._db.close()
+            raise
+        if not is_whole:
+            self._db.close()
+        return is_whole
 
     def close(self) -> None:
         """Ends the look."""
@@ -111,6 +120,13 @@ class StoreLook(UtilityStore):
             raise StoreError(f"{self.path} is empty: no run has stored anything in it yet.")
         if mark != APPLICATION_ID:
             raise StoreError(f"{self.path} is not a fedvalue store.")
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        return log_of(path).stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _latest(row: Mapping[str, Any], further: Mapping[str, float]) -> LatestRow:

@@ -69,7 +69,10 @@ def signature(target: Path) -> tuple[object, ...]:
 
 def _folders(target: Path) -> Iterator[Path]:
     yield target
-    inside = sorted(path for path in target.iterdir() if not path.name.startswith(".") and path.is_dir())
+    try:
+        inside = sorted(path for path in target.iterdir() if not path.name.startswith(".") and path.is_dir())
+    except OSError:  # it was removed, or belongs to somebody else
+        return
     yield from [path for path in inside if _is_run(path) or (path / STORE_FILE).is_file()][:_MOST_FOLDERS]
 
 

@@ -95,7 +95,7 @@ def snapshot(target: str | PathLike[str]) -> Snapshot:
     for place in places(check_target(target)):
         try:
             found, said = _runs_of(place)
-        except FedvalueError as error:
+        except (FedvalueError, OSError) as error:
             found, said = [_run(folder, _InStore()) for folder in place.folders], [str(error)]
         runs += found
         troubles += said

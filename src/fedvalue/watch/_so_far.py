@@ -48,7 +48,7 @@ def so_far(run: RunNow) -> SoFar:
         return SoFar(run.outcomes, _values(run, rules))
     except FedvalueError as error:
         return SoFar(run.outcomes, None, str(error))
-    except (ArithmeticError, LookupError, ValueError, np.linalg.LinAlgError) as error:
+    except (ArithmeticError, LookupError, OSError, ValueError, np.linalg.LinAlgError) as error:
         return SoFar(run.outcomes, None, f"No values yet from what is stored: {error}.")
 
 

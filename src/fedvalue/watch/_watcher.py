@@ -116,7 +116,10 @@ class Watcher:
     def _snapshot(self) -> Snapshot:
         try:
             return snapshot(self.target)
-        except FedvalueError as error:  # the folder was removed, or a copy of the store is being renewed
+        except (
+            FedvalueError,
+            OSError,
+        ) as error:  # the folder was removed, or a copy of the store is being renewed
             return Snapshot(self._now.runs, (str(error),))
 
     def _publish(self) -> None:
