@@ -43,6 +43,7 @@ LINKED = [
 ]
 TRAINING = {
     "README.md",
+    "docs/tour.md",
     "docs/getting-started.md",
     "docs/extending.md",
     "docs/training.md",
