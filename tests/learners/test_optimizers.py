@@ -235,6 +235,7 @@ def test_bfloat16_is_near_float32_and_reproducible() -> None:
         ({"schedule": "step"}, "decay_every"),
         ({"decay": 0.5}, "belong to the schedule step"),
         ({"class_weights": {"a": 1}}, "positive number by class"),
+        ({"class_weights": "balance"}, "must be balanced, or name=value"),
         ({"class_weights": {0: 0}}, "positive number by class"),
         ({"clip": -1}, "at least 0"),
         ({"precision": "fp8"}, "precision must be one of"),

@@ -79,7 +79,8 @@ def _split(what: str, text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key and equals and value) or key in pairs:
-            raise InputError(f"{what} must be name=value,name=value, each name once. Got {text!r}.")
+            word = "balanced, or " if what == "class_weights" else ""
+            raise InputError(f"{what} must be {word}name=value,name=value, each name once. Got {text!r}.")
         pairs[key] = _text(what, _value(value))
     return pairs
 
