@@ -217,6 +217,10 @@ SYNTHETIC = "fv.load_scenario('synthetic', clients=3, samples=20)"
             "__import__('fedvalue.adapters.shapiq').adapters.shapiq.to_shapiq([0.0, 1.0])",
             "pip install 'fedvalue[shapiq]'",
         ),
+        (
+            "__import__('fedvalue.adapters.tracking').adapters.tracking.MLflow()",
+            "pip install 'fedvalue[mlflow]'",
+        ),
     ],
 )
 def test_what_is_missing_in_python(bare: Bare, code: str, says: str) -> None:

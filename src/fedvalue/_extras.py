@@ -28,6 +28,9 @@ EXTRAS: dict[str, tuple[str, str]] = {
     "transformers": ("transformers", "fedvalue[transformers]"),
     "peft": ("PEFT", "fedvalue[transformers]"),
     "PIL": ("Pillow", "fedvalue[images]"),
+    "mlflow": ("MLflow", "fedvalue[mlflow]"),
+    "wandb": ("Weights & Biases", "fedvalue[wandb]"),
+    "tensorboard": ("TensorBoard", "fedvalue[tensorboard]"),
 }
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedvalue._text import count
-from fedvalue.coalitions import full_mask
 from fedvalue.errors import FedvalueError
-from fedvalue.estimators import weighted_values
 from fedvalue.outcome import empty_metric
 from fedvalue.store import StoreLook, read_history
 from fedvalue.values import Values
 from fedvalue.watch._rules import Rules
 from fedvalue.watch._snapshot import RunNow
-from fedvalue.weights import blocks_of, owen
-from fedvalue.what_if import Trained
+from fedvalue.what_if import Trained, values_so_far
 from fedvalue.yardsticks import Empty
 
 __all__ = ["SoFar", "so_far"]
@@ -73,35 +70,13 @@ def _values(run: RunNow, rules: Rules) -> Values:
             utility_of_none=none,
         )
         history = read_history(store, asked)
-    missing = [
-        what
-        for mask, what in ((0, "the untrained model"), (full_mask(n), "the coalition of all clients"))
-        if mask not in history.utilities
-    ]
-    if missing:
-        raise FedvalueError(
-            f"Values begin when {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} measured."
-        )
-    trials = Trained(history.utilities, history.seeds).trials(several)
-    blocks = blocks_of(run.names, rules.groups)
-    found = weighted_values(n, trials, None if blocks is None else owen(n, blocks))
-    certain = np.any(found.stderr)
-    return Values(
-        found.mean,
-        run.names,
-        "surrogate",
-        len(trials),
-        stderr=found.stderr if certain else None,
-        dof=found.dof if certain else None,
-        covariance=found.covariance if certain else None,
-        parts=found.parts,
-        guarantee="biased",
+    trained = Trained(history.utilities, history.seeds)
+    return replace(
+        values_so_far(run.names, trained, rules.groups, several_seeds=several),
         game_id=run.game_id,
         metric=rules.metric,
         stored_as=rules.stored_as,
         higher_is_better=rules.higher_is_better,
-        groups={name: tuple(of) for name, of in (rules.groups or {}).items()},
-        seeds=len({seed for _, seed in trials}),
     )
 
 

@@ -29,6 +29,7 @@ from fedvalue.values import Values, expect_shapley
 from fedvalue.weights import Weights, shapley
 from fedvalue.what_if._changes import MOST_CLIENTS, changes
 from fedvalue.what_if._indices import USUAL_INDICES, OtherIndices, by_indices
+from fedvalue.what_if._so_far import values_so_far
 from fedvalue.what_if._sums import EXACT, Sums, Trained, sums
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "copies_by",
     "copies_once",
     "other_indices",
+    "values_so_far",
     "what_if",
 ]
 
