@@ -63,6 +63,12 @@ def test_links_lead_to_where_pages_are_on_the_site(tmp_path: Path) -> None:
     assert (tmp_path / "files/LICENSE.txt").read_text() == (ROOT / "LICENSE").read_text()
 
 
+def test_names_without_an_example_have_one_of_a_page() -> None:
+    reference = tool("pages").reference()
+    assert "From [Members over time](../periods.md):\n\n```python\n" in reference["consortia.md"]
+    assert tool("pages").from_a_page("Verdict") == ""  # no page uses it by its name
+
+
 def test_peers_are_compared_by_sections_that_are_there() -> None:
     page = tool("pages").against_peers()
     assert re.findall(r"^## (\S+)", page, re.M) == list(tool("pages").PEERS)
