@@ -6,21 +6,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from federations import digits, line, words
 
 from fedvalue.learners import make_learner
-from fedvalue.scenarios import Scenario
+from fedvalue.scenarios import Dataset, Scenario
 from fedvalue.training import Training, first_round, later_rounds
 
 # Sizes with a rest in every respect: of samples, of features (5), of classes (10, 3, 1), of models.
 SIZES = (37, 20, 37, 9)
+
+
+def two_classes(sizes: tuple[int, ...]) -> Scenario:
+    """With two or three outputs of models that share their samples, the library has another product for large stacks."""
+    rng = np.random.default_rng(0)
+    every = [rng.normal(size=(size, 8)).astype(np.float32) for size in (*sizes, 200)]
+    *clients, test = (Dataset(x, (x[:, 0] > 0).astype(np.int64)) for x in every)
+    names = tuple(f"c{i}" for i in range(len(sizes)))
+    return Scenario("two classes", tuple(clients), names, test=test, task="classification", classes=2)
+
+
 CASES = {
     "mlp": ("mlp", digits(SIZES)),
     "linear": ("linear", digits(SIZES)),
     "cnn": ("cnn", digits(SIZES)),
     "regression": ("mlp", line(SIZES)),
+    "linear regression": ("linear", line(SIZES)),
+    "two classes": ("linear", two_classes((80, 80, 40, 25))),
     "text-mean": ("text-mean", words(SIZES)),
 }
 MASKS = list(range(1, 16))

@@ -19,6 +19,7 @@ from fedvalue.learners.torch._modes import Function, Replacing
 __all__ = ["LINE", "StackedLinear", "column_major"]
 
 LINE = 16  # numbers in a cache line, and a multiple of those in any vector register
+FEW = 4  # of fewer outputs the gradient comes from another kernel where a stack is large
 
 
 class StackedLinear(Replacing):
@@ -43,13 +44,16 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
         samples = nn.functional.pad(samples, (0, more_features, 0, more_samples))
     if more_features:
         weight = nn.functional.pad(weight, (0, more_features))
+    outputs = weight.shape[-2]
+    if outputs < FEW:
+        weight = nn.functional.pad(weight, (0, 0, 0, FEW - outputs))
     # `matmul` makes one product of the weights of all models that share their samples, which is faster, and the same
     # where the outputs of each fill whole lines. As batches of one they stay apart.
     if weight.shape[-2] % LINE:
         product = torch.bmm(weight[None], samples.mT[None])[0]
     else:
         product = torch.matmul(weight, samples.mT)
-    product = product.mT[:count].reshape(*input.shape[:-1], -1)
+    product = product.mT[:count, :outputs].reshape(*input.shape[:-1], -1)
     return product if bias is None else product + bias
 
 
