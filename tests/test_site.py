@@ -66,7 +66,8 @@ def test_links_lead_to_where_pages_are_on_the_site(tmp_path: Path) -> None:
 def test_names_without_an_example_have_one_of_a_page() -> None:
     reference = tool("pages").reference()
     assert "From [Members over time](../periods.md):\n\n```python\n" in reference["consortia.md"]
-    assert tool("pages").from_a_page("Verdict") == ""  # no page uses it by its name
+    assert "fv.verify(" in tool("pages").from_a_page("Verdict")
+    assert tool("pages").from_a_page("UtilityError") == ""  # no page needs it
 
 
 def test_peers_are_compared_by_sections_that_are_there() -> None:

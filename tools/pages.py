@@ -38,6 +38,14 @@ REFERENCE: Mapping[str, tuple[str, str]] = {
         "MissingExtraError FedvalueWarning",
     ),
 }
+# What is not made by its own name in the pages, and the function that returns it.
+MADE_BY = {
+    "Audit": "audit",
+    "OtherIndices": "other_indices",
+    "Result": "run",
+    "Verdict": "verify",
+    "WhatIf": "what_if",
+}
 # Pages of the repository outside docs/, by their name on the site.
 ELSEWHERE = {
     "README.md": "index.md",
@@ -165,7 +173,7 @@ def from_a_page(name: str) -> str:
     for source, page in pages().items():
         text = (ROOT / source).read_text(encoding="utf-8")
         for fence in re.finditer(r"^```(?:python|pycon)\n.*?^```$", text, re.M | re.S):
-            if re.search(rf"\bfv\.{name}\b", fence[0]):
+            if re.search(rf"\bfv\.{MADE_BY.get(name, name)}\b", fence[0]):
                 found.append((len(fence[0]), page, text.split("\n", 1)[0].lstrip("# "), fence[0]))
     if not found:
         return ""
