@@ -167,6 +167,16 @@ class TestInGames:
         same = fv.value(FederatedGame(scenario, "linear", QUICK, metric="b/loss"), "exact", noise=False)
         assert values.mean == pytest.approx(same.mean, abs=1e-6)
 
+    def test_further_metrics_of_a_part(self, one_thread: None) -> None:
+        scenario = digits((20, 10), parts=True)
+        more = ["b/log_loss", "b/accuracy", "matthews_corrcoef"]
+        ((_, outcome),) = FederatedGame(scenario, "linear", QUICK, metrics=more).evaluate([3])
+        found = {name.partition("#")[0]: value for name, value in outcome.metrics.items()}
+        assert found["b/log_loss"] == pytest.approx(found["b/loss"], abs=1e-6)
+        assert {"log_loss", "a/log_loss", "b/matthews_corrcoef"} <= set(found)
+        with pytest.raises(InputError, match="Unknown metric 'c/log_loss'"):
+            FederatedGame(scenario, "linear", QUICK, metrics=["c/log_loss"])
+
     def test_the_luck_of_test_rows_is_that_of_the_same_built_in_metric(self, one_thread: None) -> None:
         scenario = digits((20, 10))
         found = [

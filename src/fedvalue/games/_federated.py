@@ -101,7 +101,7 @@ class FederatedGame:
         self.scenario = scenario
         self.learner = losing(make_learner(model), loss, scenario)
         self.training = training or usual_training(scenario, self.learner)
-        further = further_metrics(metrics, scenario.task)
+        further = further_metrics(metrics, scenario.task, scenario.test_parts)
         self._counted = count_by(metric, scenario.task, scenario.test_parts, further)
         own = self._counted.own
         measured = {one.stored_as: one for one in (*further.values(), *((own,) if own else ()))}

@@ -214,8 +214,8 @@ def count_by(
         metric = next(iter(built_in))
     if not isinstance(metric, str) or ":" in metric:
         return _counted(_own(metric))
-    part = next((p for p in sorted(parts, key=len, reverse=True) if metric.startswith(f"{p}/")), "")
-    name = metric.removeprefix(f"{part}/") if part else metric
+    name = _of_all(metric, parts)
+    part = metric[: -len(name) - 1] if name != metric else ""
     if name in built_in:
         return Counted(metric, built_in[name], metric)
     own = further.get(name) or _named(name, task)
@@ -230,8 +230,10 @@ def count_by(
     return of_part(_counted(own), part) if part else _counted(own)
 
 
-def further_metrics(given: Metrics, task: str) -> dict[str, Metric]:
+def further_metrics(given: Metrics, task: str, parts: Collection[str] = ()) -> dict[str, Metric]:
     """Metrics that are measured besides, by name; built-in ones are measured anyway, and left out.
+
+    Each is measured on all named parts of the test set, too: `late/log_loss` in a list is `log_loss`.
 
     >>> list(further_metrics(["accuracy", "log_loss", "recall[1]"], "classification"))
     ['log_loss', 'recall[1]']
@@ -244,8 +246,10 @@ def further_metrics(given: Metrics, task: str) -> dict[str, Metric]:
     pairs = given.items() if isinstance(given, Mapping) else ((None, metric) for metric in given)
     found: dict[str, Metric] = {}
     for name, metric in pairs:
-        if name is None and isinstance(metric, str) and metric in METRICS.get(task, {}):
-            continue
+        if name is None and isinstance(metric, str):
+            metric = _of_all(metric, parts)
+            if metric in METRICS.get(task, {}):
+                continue
         if name is not None and not isinstance(metric, (str, Metric)) and callable(metric):
             own = Metric(name, metric)
         else:
@@ -259,6 +263,12 @@ def further_metrics(given: Metrics, task: str) -> dict[str, Metric]:
             raise InputError(f"Two metrics are called {own.name!r}. Give one of them another name.")
         found[own.name] = own
     return found
+
+
+def _of_all(metric: str, parts: Collection[str]) -> str:
+    """The name of a metric without that of a part of the test set."""
+    part = next((p for p in sorted(parts, key=len, reverse=True) if metric.startswith(f"{p}/")), None)
+    return metric if part is None else metric.removeprefix(f"{part}/")
 
 
 def _named(name: str, task: str) -> Metric | None:
