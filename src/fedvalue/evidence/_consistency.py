@@ -11,12 +11,16 @@ from fedvalue.errors import FedvalueError
 from fedvalue.evidence._methods import is_built_in
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
+from fedvalue.games import id_of_named
+from fedvalue.report import FEDERATION
+from fedvalue.training import Training
 from fedvalue.values import Values
 from fedvalue.weights import blocks_of, without_clients
 
 __all__ = ["consistency"]
 
 _WHAT = "Values, record and agreement"
+_NAMED = ("mlp", "mlp-dropout", "cnn", "linear", "text-mean", "lstm", "least-squares", "xgboost")
 _OF_VALUES = ("game_id", "metric", "method", "replicates", "seed", "higher_is_better")
 
 
@@ -63,6 +67,20 @@ def _against_record(values: Values, record: Mapping[str, Any]) -> Iterator[str]:
     if values.absent != (record.get("absent") or {}):
         yield "the record names other clients as absent than the values"
     yield from _other_groups(values, record.get("groups"), clients or (), "the record")
+    if _of_another_game(values, record):
+        yield "the record says that the values rest on other data, another model or other rules of training than their game does"
+
+
+def _of_another_game(values: Values, record: Mapping[str, Any]) -> bool:
+    """The id of a game is made of these. What is learnt from a model of one's own no record has, so there it cannot be made again."""
+    learner, rules = record.get("learner") or {}, record.get("training") or {}
+    if record.get("format") not in ("fedvalue.run/1", FEDERATION) or learner.get("model") not in _NAMED:
+        return False
+    try:
+        data = record["scenario"]["fingerprint"]
+        return id_of_named(data, learner, Training(**rules)) != values.game_id
+    except (KeyError, TypeError, FedvalueError):
+        return True
 
 
 def _against_agreement(

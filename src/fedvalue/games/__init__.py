@@ -27,7 +27,7 @@ from fedvalue.games._base import (
     takes_claims_of,
 )
 from fedvalue.games._empty import EmptyLike
-from fedvalue.games._federated import FederatedGame
+from fedvalue.games._federated import FederatedGame, id_of_named
 from fedvalue.games._function import FunctionGame
 from fedvalue.games._lacking import Reading, completed, lacking
 from fedvalue.games._members import Members
@@ -76,6 +76,7 @@ __all__ = [
     "evaluate_trials",
     "is_named",
     "is_random",
+    "id_of_named",
     "lacking",
     "read_table",
     "refuse_changed",

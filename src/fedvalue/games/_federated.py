@@ -51,7 +51,7 @@ from fedvalue.training import (
 from fedvalue.values import Disclosure
 from fedvalue.yardsticks import Baseline, Empty
 
-__all__ = ["FederatedGame"]
+__all__ = ["FederatedGame", "id_of_named"]
 
 _ARGUMENTS = ("model", "training", "loss", "metric", "metrics", "retrain", "trainer", "replicates")
 _SEMANTICS = 1  # raised when the same rules come to mean another training
@@ -357,6 +357,11 @@ class FederatedGame:
         """
         counted = counted_rows(self.scenario, self.training)
         return TraceGames(self.trace, self.scenario, self.training.rounds, self.utility, keep, counted)
+
+
+def id_of_named(scenario: str, learner: Mapping[str, Any], training: Training) -> str:
+    """The id of the game of a model that fedvalue has, from the fingerprint of its data and its rules."""
+    return _id_of({"scenario": scenario, "learner": learner, "training": training.identity()})
 
 
 def _id_of(description: Mapping[str, Any]) -> str:
