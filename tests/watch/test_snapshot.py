@@ -64,6 +64,15 @@ def test_values_of_an_exact_run_and_of_several_seeds(tmp_path: Path) -> None:
         np.testing.assert_allclose(found.values.mean, result.values.mean, atol=5e-3)
 
 
+def test_of_many_trainings_a_choice_is_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedvalue.watch._so_far._MOST_FITTED", 20)
+    table_run(tmp_path / "my.db", list("abcde"), [float(mask.bit_count()) for mask in range(32)])
+    found = so_far(only(tmp_path / "my.db"))
+    assert found.values is not None
+    assert (found.values.evaluations, found.outcomes) == (20, 32)
+    np.testing.assert_allclose(found.values.mean, np.ones(5), atol=0.05)
+
+
 def test_values_wait_for_the_ends(tmp_path: Path) -> None:
     with UtilityStore(tmp_path / "store.db") as store:
         store.register("g", 3)
@@ -86,6 +95,13 @@ def test_a_store_alone(tmp_path: Path) -> None:
     assert found.values is not None
     np.testing.assert_allclose(found.values.mean, values.mean, atol=1e-9)
     assert {stored.clients for stored in now.latest} == {(), ("a",), ("b",), ("a", "b")}
+
+
+def test_a_store_by_a_relative_path_leads_to_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fv.run("synthetic", clients=2, samples=10, model="least-squares", out=tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    assert only(Path("store.db")).state == "ended"
+    assert only(Path()).title == "run"
 
 
 def test_several_games_in_one_store_and_several_folders(tmp_path: Path) -> None:

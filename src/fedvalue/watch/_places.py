@@ -46,9 +46,8 @@ def places(target: Path) -> list[Place]:
             if store is not None or _is_run(folder):
                 found.setdefault(store, []).extend([folder] if _is_run(folder) else [])
     else:
-        found[target] = (
-            [target.parent] if _is_run(target.parent) and _store_of(target.parent) == target else []
-        )
+        store, folder = target.parent.resolve() / target.name, target.parent
+        found[store] = [folder] if _is_run(folder) and _store_of(folder) == store else []
     return [Place(store, tuple(folders)) for store, folders in found.items()]
 
 

@@ -18,7 +18,8 @@ from fedvalue.yardsticks import Empty
 
 __all__ = ["SoFar", "so_far"]
 
-_MOST_OUTCOMES = 20_000  # beyond, reading and fitting would keep a core busy for minutes
+_MOST_OUTCOMES = 20_000  # beyond, reading alone would take seconds
+_MOST_FITTED = 1000  # a choice of them where there are more: fitting all would keep a core busy for minutes
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ def _values(run: RunNow, rules: Rules) -> Values:
         history = read_history(store, asked)
     trained = Trained(history.utilities, history.seeds)
     return replace(
-        values_so_far(run.names, trained, rules.groups, several_seeds=several),
+        values_so_far(run.names, trained, rules.groups, several_seeds=several, most=_MOST_FITTED),
         game_id=run.game_id,
         metric=rules.metric,
         stored_as=rules.stored_as,

@@ -54,7 +54,8 @@ def on_values(run: RunNow, values: Values, outcomes: int) -> str:
     """What the values are, in front of them."""
     if run.values is not None:
         return f"The values of the run, by {values.method}."
-    said = f"From the {count(outcomes)} trainings stored so far, by the surrogate."
+    used = f"{count(values.evaluations)} of the " if values.evaluations < outcomes else ""
+    said = f"From {used or 'the '}{count(outcomes)} trainings stored so far, by the surrogate."
     if run.method and run.method != "surrogate":
         said += f" The run will have its values by {run.method} at its end."
     if run.rules is not None and not run.rules.is_known:
