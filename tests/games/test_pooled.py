@@ -365,3 +365,39 @@ def test_steps_that_work_in_place_change_no_rows(federated: bool) -> None:
         return found
 
     assert utilities(copy=False) == utilities(copy=True)
+
+
+class Answering(LogisticRegression):  # type: ignore[misc]
+    """Says what it should not."""
+
+    def __init__(self, how: str = "column") -> None:
+        super().__init__()
+        self.how = how
+
+    def predict(self, x: Any) -> Any:
+        said = super().predict(x)
+        return {
+            "column": lambda: said[:, None],
+            "nan": lambda: np.where(said > 0, np.nan, said),
+            "text": lambda: said.astype(str),
+        }.get(self.how, lambda: said)()
+
+    def predict_proba(self, x: Any) -> Any:
+        return 3 * super().predict_proba(x)
+
+
+@pytest.mark.parametrize(
+    ("how", "scoring", "says"),
+    [
+        ("nan", "accuracy", "predict gives NaN"),
+        ("text", "accuracy", "predict gives <U21, labels are int64"),
+        ("large", "neg_log_loss", "predict_proba gives numbers below 0 or above 1"),
+    ],
+)
+def test_answers_that_scikit_learn_would_refuse_are_refused(how: str, scoring: str, says: str) -> None:
+    with pytest.raises(UtilityError, match=says):
+        utility(game(Answering(how), scoring), 0b111)
+
+
+def test_answers_in_a_column_are_answers() -> None:
+    assert utility(game(Answering("column")), 0b111) == utility(game(), 0b111)

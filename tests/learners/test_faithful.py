@@ -95,6 +95,33 @@ class InPlace(Two):
         return super().forward(x.sub_(0.5))
 
 
+class Shared(Two):
+    """A layer under two names, and a dict of parameters in two places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.again = self.first
+        held = nn.ParameterDict({"weight": torch.randn(16, 16) / 4})
+        self.third, self.fourth = nn.Module(), nn.Module()
+        self.third.held = self.fourth.held = held
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = (self.first(x.flatten(1)) + self.again(x.flatten(1).flip(1))).relu()
+        return self.second((hidden @ self.third.held["weight"]).relu() @ self.fourth.held["weight"])
+
+
+class SharedNorm(Two):
+    """One norm in two places, whose statistics are of both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(64)
+        self.again = self.norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.again(self.norm(x.flatten(1)).relu()))
+
+
 class InAList(Two):
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +195,7 @@ def by_hand(make: Make, session: Any, scenario: Scenario, mask: int, loss: Any) 
                 optimizer.step()
             for name, tensor in local.state_dict().items():
                 average[name] = average.get(name, 0) + len(data) / total * tensor
-        model.load_state_dict(average)
+        model.load_state_dict({n: t.round() if "num_batches" in n else t for n, t in average.items()})
     return model.eval()
 
 
@@ -197,10 +224,10 @@ def check_as_plain(make: Make, loss: Any = None, scenario: Scenario | None = Non
     return session
 
 
-KINDS = [ByFunction, Complex, ByHook, Kept, HookedSlopes, ManyLookAtEachOther, InPlace]
+KINDS = [ByFunction, Complex, Shared, SharedNorm, ByHook, Kept, HookedSlopes, ManyLookAtEachOther, InPlace]
 
 
-@pytest.mark.parametrize("make", first_fast(KINDS, keep=2))
+@pytest.mark.parametrize("make", first_fast(KINDS, keep=3))
 @pytest.mark.filterwarnings("ignore:Models are trained one after the other")
 def test_what_modules_do_in_ways_of_their_own_is_what_a_plain_loop_does(make: Make) -> None:
     before = digits().test.x.copy()

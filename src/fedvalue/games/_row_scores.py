@@ -25,6 +25,8 @@ def _accuracy(asked: Answers, y: Array) -> Array:
 
 def _log_loss(asked: Answers, y: Array) -> Array:
     probabilities = _said(asked, "predict_proba", y)
+    if probabilities.min() < 0 or probabilities.max() > 1 + 1e-6:
+        raise ValueError("predict_proba gives numbers below 0 or above 1")
     least = np.finfo(probabilities.dtype).eps
     of_labels = probabilities[np.arange(len(y)), np.searchsorted(asked.classes_, y)]
     return np.log(np.clip(of_labels, least, 1 - least)).astype(np.float64)
@@ -79,5 +81,14 @@ BY_ROW: Mapping[str, Callable[[Answers, Array], Array]] = {
 
 
 def _said(asked: Answers, question: str, y: Array) -> Array:
-    answers: Array = getattr(asked, question)(np.arange(len(y)))
+    """What a model answers, checked as scikit-learn does before it computes a score."""
+    answers: Array = np.asarray(getattr(asked, question)(np.arange(len(y))))
+    if question == "predict" and answers.shape == (len(y), 1):  # a column
+        answers = answers[:, 0]
+    if len(answers) != len(y) or (question == "predict" and answers.ndim != 1):
+        raise ValueError(f"{question} gives an array of shape {answers.shape} for {len(y)} rows")
+    if answers.dtype.kind == "f" and np.isnan(answers).any():
+        raise ValueError(f"{question} gives NaN")
+    if question == "predict" and (answers.dtype.kind in "US") != (y.dtype.kind in "US") and y.dtype != object:
+        raise ValueError(f"{question} gives {answers.dtype}, labels are {y.dtype}")
     return answers

@@ -44,6 +44,7 @@ class Program:
         self.constants = Constants(module, state)
         held = (*module.named_parameters(), *module.named_buffers())
         self.complex = tuple(name for name, tensor in held if tensor.is_complex())
+        self.tied = _tied(module)
         self.watched = not all(map(_is_plain, module.modules()))
 
     def __call__(self, model: dict[str, Tensor], x: Samples) -> Tensor:
@@ -58,9 +59,12 @@ class Program:
         for name in self.complex:
             if name in model:
                 given[name] = torch.view_as_complex(given[name].contiguous())
+        given.update({name: given[first] for name, first in self.tied.items() if first in given})
         watch, in_steps = self.watched, self.in_steps
         with OneByOne() if watch else nullcontext(), InSteps() if in_steps else nullcontext():
-            outputs: Tensor = said(functional_call(self.module, given, tuple(args), dict(kwargs)))
+            outputs: Tensor = said(
+                functional_call(self.module, given, tuple(args), dict(kwargs), tie_weights=False)
+            )
         if self.constants:
             self.constants.check(given)
         return outputs, {name: as_real(given[name]) for name in self.state}
@@ -75,6 +79,21 @@ class Program:
         for other in others:
             other.channels_last = self.channels_last
         return [self, *others]
+
+
+def _tied(module: nn.Module) -> dict[str, str]:
+    """Further places of parameters and buffers that come in several, each with the name of the first.
+
+    A part that is itself in several places is one place: `functional_call` would not put back what it finds in it.
+    """
+    first: dict[int, str] = {}
+    places: dict[tuple[int, str], tuple[str, str]] = {}
+    everywhere = (module.named_parameters, module.named_buffers)
+    for name, tensor in (found for named in everywhere for found in named(remove_duplicate=False)):
+        prefix, _, key = name.rpartition(".")
+        place = (id(module.get_submodule(prefix)), key)
+        places.setdefault(place, (name, first.setdefault(id(tensor), name)))
+    return {name: of for name, of in places.values() if name != of}
 
 
 def as_real(tensor: Tensor) -> Tensor:
