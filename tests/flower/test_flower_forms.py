@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from fedvalue.flower._plan import FederationPlan, _alike, plan_of
 from fedvalue.flower._reports import kind_of, remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._trainer import FlowerTrainer
+from fedvalue.flower._wire import WireError
 from fedvalue.games import FederatedGame
 from fedvalue.learners.torch import TorchLearner
 from fedvalue.learners.xgboost_bagging import XGBoostBagging
@@ -190,3 +192,9 @@ def test_the_dry_run_has_rows_of_the_same_form() -> None:
     drawn = _alike(seen)
     assert [len(client) for client in drawn.clients] == list(SIZES)
     assert Form.of(drawn.clients[0]) == Form.of(scenario.test)
+
+
+@pytest.mark.parametrize("x", [["float32 60000000"] * 2, {f"{i}": "float32" for i in range(2000)}])
+def test_rows_that_nobody_has_are_refused_also_in_several_inputs(x: Any) -> None:
+    with pytest.raises(WireError, match="more than anybody has"):
+        Form.from_text(json.dumps({"x": x, "y": "int64"}))

@@ -18,6 +18,7 @@ from fedvalue.scenarios import Dataset, leaves, mapped
 __all__ = ["Form"]
 
 _LEAF = re.compile(r"(float32|int64|bool)((?: [1-9][0-9]{0,8}){0,8})")
+_MOST_INPUTS = 1000
 _MOST_NUMBERS = 10**8  # in a row that anybody may claim to have
 
 
@@ -63,8 +64,11 @@ class Form:
         for leaf in (*(part for _, part in inputs), told["y"]):
             if not isinstance(leaf, str) or not _LEAF.fullmatch(leaf):
                 raise WireError(f"reported rows of the form {str(leaf)[:40]!r}")
-            if math.prod(_read(leaf)[1]) > _MOST_NUMBERS:
-                raise WireError(f"reported rows of the form {leaf!r}, more than anybody has")
+        numbers = sum(math.prod(_read(leaf)[1]) for leaf in (*(part for _, part in inputs), told["y"]))
+        if numbers > _MOST_NUMBERS or len(inputs) > _MOST_INPUTS:
+            raise WireError(
+                f"reported {len(inputs)} inputs of {numbers:,} numbers a row, more than anybody has"
+            )
         return cls(x, told["y"])
 
     def stand_ins(self, classes: int, vocabulary: int) -> Dataset:
