@@ -292,3 +292,21 @@ class TestCommands:
         found = CliRunner().invoke(app, ["data", "check", folder, "--label", "outcome", "-o", option])
         assert found.exit_code == 2
         assert said in found.stderr
+
+
+@pytest.mark.parametrize(("impute", "becomes"), [(None, 3.0), ("median", 3.0), ("mean", 5.0), ("zero", 0.0)])
+def test_what_a_missing_number_becomes(tmp_path: Path, impute: str | None, becomes: float) -> None:
+    """Medians over clients: of 3, 3 and 3, or of the means 5, 5 and 5."""
+    rows = [["x", "y"], ["1", "0"], ["3", "1"], ["11", "0"], ["", "1"]]
+    folder = write(tmp_path / "d", dict.fromkeys(("a", "b", "c", "test"), rows))
+    options = {} if impute is None else {"impute": impute}
+    scenario = load_scenario("files", data_dir=folder, label="y", standardise=False, **options)
+    assert scenario.clients[0].x[:, 0].tolist() == [1, 3, 11, becomes]
+    to = "zero" if impute == "zero" else f"the {impute or 'median'}"
+    assert f"3 missing cells set to {to}, and marked" in str(scenario.report)
+
+
+def test_other_ways_to_impute_are_none(tmp_path: Path) -> None:
+    folder = write(tmp_path / "d", clean())
+    with pytest.raises(ScenarioError, match=r"value for missing numbers 'mode'.*median, mean, zero"):
+        load_scenario("files", data_dir=folder, label="outcome", impute="mode")

@@ -198,12 +198,13 @@ def _as_numbers(
 ) -> Column:
     training = np.concatenate(values[: case.clients])
     absent = int(np.isnan(training).sum())
+    to = "zero" if case.choices.impute == "zero" else f"the {case.choices.impute}"
     marked = bool(absent) if case.fixed is None else case.fixed.marked
     if absent:
         how = ", and marked in a feature of its own" if marked else ""
-        done = [*done, f"{plural(absent, 'missing cell')} set to the median{how}"]
+        done = [*done, f"{plural(absent, 'missing cell')} set to {to}{how}"]
     elif any(np.isnan(part).any() for part in values[case.clients :]):
-        done = [*done, "missing cells of the test set set to the median"]
+        done = [*done, f"missing cells of the test set set to {to}"]
     known = training[~np.isnan(training)]
     if len(known) > 1 and known.min() == known.max():
         done = [*done, "the same in all training rows"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from fedvalue.scenarios._fixed import FixedColumn, Preprocessing
 from fedvalue.scenarios._partition import Rows
 from fedvalue.scenarios._scale import Scale, common_scale
 from fedvalue.scenarios._tables import texts
+from fedvalue.scenarios._wanted import Wanted
 from fedvalue.scenarios._words import ids_of, tokens, vocabulary_of
 
 __all__ = ["pooled"]
@@ -42,7 +43,7 @@ def pooled(found: Examined, by_client: bool, details: Mapping[str, Any], name: s
             known = vocabulary_of(words[: len(rows)], wanted.words)
             ways = [FixedColumn(str(wanted.text), "text", tuple(known), length=wanted.length)]
         else:
-            ways = [_learnt(*column, owner, rows, both, wanted.standardise) for column in columns]
+            ways = [_learnt(*column, owner, rows, both, wanted) for column in columns]
         report = found.report
         learnt.update(
             Preprocessing(
@@ -84,7 +85,7 @@ def pooled(found: Examined, by_client: bool, details: Mapping[str, Any], name: s
 
 
 def _learnt(
-    column: Column, values: NDArray[np.float64], owner: Rows, rows: Rows, both: Rows, standardise: bool
+    column: Column, values: NDArray[np.float64], owner: Rows, rows: Rows, both: Rows, wanted: Wanted
 ) -> FixedColumn:
     """What the clients' rows in use say about a column: their common scale, and the usual number."""
     report = column.report
@@ -93,12 +94,16 @@ def _learnt(
     parts = [values[rows[owner[rows] == client]] for client in np.unique(owner[rows])]
     parts = [part[~np.isnan(part)] for part in parts]
     test = values[both[len(rows) :]]
-    scale = common_scale(parts, test[~np.isnan(test)]) if standardise else Scale()
-    # A median of medians: no client can move what others get for their missing cells.
-    usual = (
-        float(np.median([np.median(part) for part in parts if len(part)])) if any(map(len, parts)) else 0.0
-    )
+    scale = common_scale(parts, test[~np.isnan(test)]) if wanted.standardise else Scale()
+    usual = _usual([part for part in parts if len(part)], wanted.choices.impute)
     return FixedColumn(report.name, report.kind, (), report.features > 1, scale.centre, scale.spread, usual)
+
+
+def _usual(parts: Sequence[NDArray[np.float64]], impute: str) -> float:
+    """What missing cells get: of medians or means the median over clients, so that none can move what others get."""
+    if impute == "zero" or not parts:
+        return 0.0
+    return float(np.median([np.mean(part) if impute == "mean" else np.median(part) for part in parts]))
 
 
 def _encoded(way: FixedColumn, wanted: NDArray[np.float64]) -> NDArray[np.float64]:

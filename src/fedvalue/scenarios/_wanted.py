@@ -17,6 +17,7 @@ VOCABULARY, LENGTH = 5000, 32
 _LABELS = ("same", "exact")
 _DECIMALS = {".": ".", ",": ",", "point": ".", "comma": ","}
 _DATES = ("day-first", "month-first")
+_IMPUTES = ("median", "mean", "zero")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Wanted:
         decimal: str | None = None,
         dates: str | None = None,
         missing: Any = (),
+        impute: str = "median",
         labels: str = "same",
         text: str | None = None,
         vocabulary: int = VOCABULARY,
@@ -65,7 +67,7 @@ class Wanted:
             label,
             task,
             tuple(listed_names(drop)),
-            _choices(keep, decimal, dates, missing),
+            _choices(keep, decimal, dates, missing, impute),
             _exact(labels),
             standardise,
             text,
@@ -90,14 +92,20 @@ def _agreed(what: str, given: str | None, fixed: str) -> str:
     return fixed
 
 
-def _choices(keep: Any, decimal: str | None, dates: str | None, missing: Any) -> Choices:
+def _choices(keep: Any, decimal: str | None, dates: str | None, missing: Any, impute: str) -> Choices:
     if decimal is not None and decimal not in _DECIMALS:
         raise unknown("decimal", decimal, _DECIMALS)
     if dates is not None and dates not in _DATES:
         raise unknown("order of dates", dates, _DATES)
+    if impute not in _IMPUTES:
+        raise unknown("value for missing numbers", impute, _IMPUTES)
     words = frozenset(word.lower() for word in listed_names(missing))
     return Choices(
-        frozenset(listed_names(keep)), None if decimal is None else _DECIMALS[decimal], dates, words
+        frozenset(listed_names(keep)),
+        None if decimal is None else _DECIMALS[decimal],
+        dates,
+        words,
+        impute,
     )
 
 

@@ -23,6 +23,7 @@ class Choices:
     decimal: str | None = None
     dates: str | None = None
     missing: frozenset[str] = frozenset()
+    impute: str = "median"  # what a missing number becomes
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ def build(
     decimal: str | None = None,
     dates: str | None = None,
     missing: Any = (),
+    impute: str = "median",
     labels: str = "same",
     text: str | None = None,
     vocabulary: int = VOCABULARY,
@@ -59,7 +60,7 @@ def build(
 
     `drop` leaves columns out, `keep` uses them although they look like identifiers or free text. `decimal` ("," or
     ".") and `dates` ("day-first", "month-first") decide what cells alone do not; `missing` are further words
-    for nothing, such as -999. `labels="exact"` makes every spelling of a label a class of its own. `text` is a column whose
+    for nothing, such as -999, and `impute` ("median", "mean" or "zero") is what a missing number becomes. `labels="exact"` makes every spelling of a label a class of its own. `text` is a column whose
     words are trained on: the `vocabulary` most frequent, the first `length` of each row. Images are brought to a `size`
     (32, or 32x48) and a `colour` ("grey" or "rgb"). `preprocessing` is what was learnt from these or other clients before,
     in a file or as a scenario's details have it: nothing is learnt then.
@@ -73,6 +74,7 @@ def build(
         decimal=decimal,
         dates=dates,
         missing=missing,
+        impute=impute,
         labels=labels,
         text=text,
         vocabulary=vocabulary,
