@@ -208,7 +208,14 @@ class TestPlansOfOnesOwn:
 class TestFewClients:
     @pytest.mark.parametrize("method", ["surrogate", "surrogate-adaptive"])
     @pytest.mark.parametrize(
-        ("n", "budget", "trained"), [(1, 64, 50), (2, 64, 63), (3, 64, 63), (3, 15, 14), (4, 500, 495)]
+        ("n", "budget", "trained"),
+        [
+            (1, 64, 50),
+            (2, 64, 63),
+            (3, 64, 63),
+            (3, 15, 14),
+            pytest.param(4, 500, 495, marks=pytest.mark.slow),
+        ],
     )
     def test_the_budget_is_used_as_far_as_there_are_trainings(
         self, n: int, budget: int, trained: int, method: str
