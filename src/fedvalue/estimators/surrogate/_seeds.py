@@ -31,6 +31,7 @@ _MOST_COPIES, _MOST_OF_SEEDS = (
     3 / 8,
 )  # or this part of the seeds: luck that falls steeply with size is mostly theirs
 _REPEATED = 4  # single clients that are trained again where there is no room for all: with three, luck is hardly known
+_ENOUGH_SEEDS = 4  # for that; of three, such trainings take more from the splits than they tell (adult-small)
 _MOST_OFFERED = 512  # trainings of single clients among which the best are looked for
 
 
@@ -60,7 +61,7 @@ def seeded_plan(n: int, budget: int, seeds: int, rng: np.random.Generator, least
     everyone = full_mask(n)
     most_copies = min(max(_MOST_COPIES, int(_MOST_OF_SEEDS * seeds)), seeds)
     copies = max(1, min(budget // (_PER_COPY * n), most_copies))
-    repeated = min(_REPEATED, n) if copies == 1 < seeds and budget >= _PER_COPY * n else 0
+    repeated = min(_REPEATED, n) if copies == 1 and seeds >= _ENOUGH_SEEDS and budget >= _PER_COPY * n else 0
     levels = max(1, min(round(seeds / 2), budget // 3))  # seeds with the grand coalition
     again = levels - 1 + (copies - 1) * n + repeated  # trainings of coalitions that are in the plan already
     masks = [mask for mask in fixed_plan(n, max(budget - again, 1) + 1, rng, True, least) if mask]
