@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedvalue._text import one_line
+from fedvalue._checks import did_you_mean, whole
+from fedvalue._text import listed, one_line
+from fedvalue.errors import InputError
 
-__all__ = ["ClientValue"]
+__all__ = ["ClientValue", "number_of"]
 
 
 @dataclass(frozen=True)
@@ -34,3 +37,14 @@ class ClientValue:
         width = "" if self.low is None or self.high is None else f" ± {(self.high - self.low) / 2:.4f}"
         share = "" if self.share != self.share else f" ({self.share:.1%})"
         return f"{one_line(self.name)}: {self.value:+.4f}{width}{share}"
+
+
+def number_of(client: int | str, names: Sequence[str]) -> int:
+    """The number of a client that is given by name or number."""
+    if isinstance(client, str):
+        if client not in names:
+            raise InputError(
+                f"There is no client {client!r}. {did_you_mean(client, names)}Clients: {listed(names, 12)}."
+            )
+        return names.index(client)
+    return whole("The number of a client", client, 0, len(names) - 1)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue._checks import as_path, between, checked_init, did_you_mean, expect, whole
+from fedvalue._checks import as_path, between, checked_init, expect, whole
 from fedvalue._files import json_ready, sealed, write_json
 from fedvalue._html import as_printed
-from fedvalue._text import listed
 from fedvalue.errors import InputError
 from fedvalue.indices import SHAPLEY, title_of
 from fedvalue.outcome import UTILITY
@@ -23,7 +22,7 @@ from fedvalue.precision import Remedy, advice, dominant, remedy
 from fedvalue.values._arrays import square, vector
 from fedvalue.values._benefits import Benefits
 from fedvalue.values._chances import expected_gain, interval, probability_order
-from fedvalue.values._client import ClientValue
+from fedvalue.values._client import ClientValue, number_of
 from fedvalue.values._covariance import deviations
 from fedvalue.values._disclosure import Disclosure
 from fedvalue.values._groups import of_groups
@@ -176,7 +175,7 @@ class Values:
         >>> values["Bern"].value, [one.name for one in values], "Como" in values
         (1.0, ['Aachen', 'Bern'], False)
         """
-        i, interval = self._index(client), self.interval()
+        i, interval = number_of(client, self.names), self.interval()
         error = None if self.stderr is None else float(self.stderr[i])
         low, high = (None, None) if interval is None else map(float, interval[i])
         return ClientValue(self.names[i], float(self.mean[i]), error, low, high, float(self.share[i]))
@@ -327,7 +326,7 @@ class Values:
         >>> round(v.probability_order("a", "b"), 3)
         0.921
         """
-        return probability_order(self, self._index(i), self._index(j))
+        return probability_order(self, number_of(i, self.names), number_of(j, self.names))
 
     def expected_gain(self, k: int) -> float | None:
         """By which fraction k more evaluations would narrow the widest interval; 0.5 halves it.
@@ -341,15 +340,6 @@ class Values:
         0.5
         """
         return expected_gain(self, whole("The number of further evaluations", k, 0))
-
-    def _index(self, client: int | str) -> int:
-        if isinstance(client, str):
-            if client not in self.names:
-                raise InputError(
-                    f"There is no client {client!r}. {did_you_mean(client, self.names)}Clients: {listed(self.names, 12)}."
-                )
-            return self.names.index(client)
-        return whole("The number of a client", client, 0, self.n - 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; `Values.from_dict` reads it back. JSON knows no infinity: such a dof is None.

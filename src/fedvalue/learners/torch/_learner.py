@@ -15,7 +15,8 @@ from fedvalue.learners.metrics import Metric
 from fedvalue.learners.torch._checks import Checked, check_module, make_module, with_shapes
 from fedvalue.learners.torch._models import MODELS, ModelFactory
 from fedvalue.learners.torch._random import SEEDED, seeded_generators
-from fedvalue.learners.torch._stack import TorchSession, widest_batch
+from fedvalue.learners.torch._rules import widest_batch
+from fedvalue.learners.torch._stack import TorchSession
 from fedvalue.scenarios import Scenario
 from fedvalue.store import FileNames, fingerprint
 from fedvalue.training import Training

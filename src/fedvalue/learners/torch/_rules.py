@@ -13,7 +13,7 @@ from fedvalue.learners.torch._optimizers import try_optimizer
 from fedvalue.scenarios import CLASSIFICATION, Scenario
 from fedvalue.training import APART, Training
 
-__all__ = ["check_rules", "sample_weights"]
+__all__ = ["check_rules", "sample_weights", "widest_batch"]
 
 
 def check_rules(scenario: Scenario, training: Training, module: nn.Module) -> str:
@@ -50,3 +50,9 @@ def sample_weights(labels: NDArray[Any], training: Training) -> NDArray[np.float
         return weights
     of_class = training.weight_of_class
     return np.array([of_class.get(int(label), 1.0) for label in labels], np.float32)
+
+
+def widest_batch(scenario: Scenario, training: Training) -> int:
+    """How many samples a step holds, those without weight included: the same for all clients."""
+    most = max(len(c) for c in scenario.clients)
+    return most if training.algorithm == "fedsgd" else min(training.batch * training.accumulate, most)

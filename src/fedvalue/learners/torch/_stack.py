@@ -35,7 +35,7 @@ from fedvalue.learners.torch._models import PooledConv2d
 from fedvalue.learners.torch._parts import Program, as_real, on_device, side_by_side
 from fedvalue.learners.torch._random import drawn_so_far, seeded_generators
 from fedvalue.learners.torch._rows import Order, in_step
-from fedvalue.learners.torch._rules import check_rules, sample_weights
+from fedvalue.learners.torch._rules import check_rules, sample_weights, widest_batch
 from fedvalue.learners.torch._stacking import same_but_for_training, why_not_evaluated, why_not_stacked
 from fedvalue.learners.torch._steps import Batches, LocalSteps, TorchStack
 from fedvalue.learners.torch._updates import average, loss_drops, step
@@ -46,7 +46,7 @@ from fedvalue.training import Training
 if TYPE_CHECKING:
     from fedvalue.learners.torch._learner import TorchLearner
 
-__all__ = ["TorchSession", "TorchStack", "widest_batch"]
+__all__ = ["TorchSession", "TorchStack"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -84,7 +84,9 @@ class TorchSession:
         self.learner = learner
         checked = learner.checked(scenario, training.seed)
         self.module, self.form = checked.module.to(device), checked.form
-        self.convolves = _holds(self.module, nn.modules.conv._ConvNd, PooledConv2d)
+        self.convolves = any(
+            isinstance(part, (nn.modules.conv._ConvNd, PooledConv2d)) for part in self.module.modules()
+        )
         self.losses = losses_of(learner.loss, self.form, scenario, self.module, device)
         if training.class_weights and not self.losses.per_sample:
             raise InputError(
@@ -395,13 +397,3 @@ class TorchSession:
         return Batches.drawn(
             drawn, len(data), self._widest_batch(), self._epochs(), offset, self.device, counts
         )
-
-
-def widest_batch(scenario: Scenario, training: Training) -> int:
-    """How many samples a step holds, those without weight included: the same for all clients."""
-    most = max(len(c) for c in scenario.clients)
-    return most if training.algorithm == "fedsgd" else min(training.batch * training.accumulate, most)
-
-
-def _holds(module: nn.Module, *kinds: type[nn.Module]) -> bool:
-    return any(isinstance(part, kinds) for part in module.modules())
