@@ -63,7 +63,7 @@ FOR_ESTIMATORS = {
 }
 # One direction, no way back: a file or folder may import what stands in its own line or above.
 FLOW = [
-    "_version errors per_row outcome _text _html _files _checks _extras _imports coalitions",
+    "_version errors per_row outcome _text _html _files _checks _extras _imports _interrupt coalitions",
     "yardsticks weights",
     "indices",
     "precision values scoring",

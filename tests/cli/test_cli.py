@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
+import signal
 import subprocess
 import sys
+import threading
+import tomllib
 import zipfile
 from importlib import import_module
 from pathlib import Path
@@ -160,6 +164,41 @@ def test_version_and_help() -> None:
 def test_the_package_can_be_run_as_a_module() -> None:
     asked = [sys.executable, "-m", "fedvalue", "--version"]
     assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == output("--version")
+
+
+def test_the_script_is_the_module_that_answers_an_early_interrupt() -> None:
+    scripts = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())["project"][
+        "scripts"
+    ]
+    assert scripts == {"fedvalue": "fedvalue.__main__:main"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize("seconds", [0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])
+def test_an_interrupt_at_the_start_is_one_sentence(seconds: float) -> None:
+    """Counted from the moment when Python has come to our first line: what it does before is not ours."""
+    command = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "fedvalue",
+        "run",
+        "--clients",
+        "9",
+        "--exact",
+        "--no-config",
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        before = itertools.takewhile(lambda line: "fedvalue._interrupt" not in line, process.stderr)
+        assert len(list(before)) < 200, "what is imported before Ctrl-C is answered stays small"
+        threading.Timer(seconds, process.send_signal, [signal.SIGINT]).start()
+        said = [line for line in process.stderr if not line.startswith("import time:")]
+        assert process.wait(60) == 130
+    assert [line for line in said if line.startswith("Error: Interrupted.")] == said[-1:]
+    assert "Traceback" not in "".join(said)
 
 
 @pytest.mark.parametrize("group", ["store"])

@@ -110,6 +110,15 @@ def test_values_are_those_of_the_library() -> None:
     assert fv.Values.from_dict(found).n == 3
 
 
+def test_further_metrics_are_listed_with_commas() -> None:
+    assert "Unknown metric 'nonsense'" in failure(*SMALL, "--metrics", "log_loss,nonsense")
+    listed = ("--metrics", "log_loss, f1_macro", "--metrics", "recall[1]")
+    as_json(*SMALL, "--method", "loo", "--store", "s.db", *listed)
+    for name in ("log_loss", "f1_macro", "recall[1]"):
+        found = as_json(*SMALL, "--method", "loo", "--store", "s.db", *listed, "--metric", name)
+        assert found["cost"]["trained"] == 0
+
+
 def test_what_stands_out_is_said() -> None:
     text = output("--partition", "demo", "--clients", "5", "--rounds", "1", "--exact", "--no-noise")
     assert "No data: free-rider (+0.0000)." in text

@@ -28,7 +28,6 @@ from typer.testing import CliRunner, Result
 import fedvalue as fv
 from fedvalue._files import sealed
 from fedvalue.cli import app
-from fedvalue.cli import report as report_command
 from fedvalue.coalitions import full_mask
 from fedvalue.report import FORMATS, Facts, Terms, _page, as_html, as_markdown, gather
 from fedvalue.report._origin import command_of
@@ -942,7 +941,7 @@ class TestCommand:
         assert "does not hold JSON" in failure("report", copy)
 
     def test_too_many_trainings_are_not_looked_at(self, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(report_command, "_MOST_COALITIONS", 15)
+        monkeypatch.setattr(import_module("fedvalue.run._finished"), "_MOST_COALITIONS", 15)
         done("report", copy)
         assert "More than 15 coalitions were trained" in (copy / "report.html").read_text(encoding="utf-8")
 

@@ -50,6 +50,14 @@ class PayoutTerms:
     absent: str = "excluded"
     copies: str = "each"
 
+    def but(self, said: Mapping[str, str | None]) -> PayoutTerms:
+        """These terms, with others by name where something else is said; None says nothing.
+
+        >>> PayoutTerms(pot="10000").but({"rule": "shift", "pot": None})
+        PayoutTerms(rule='shift', min_share='0', step='0.01', currency='', pot='10000', absent='excluded', copies='each')
+        """
+        return replace(self, **{name: term for name, term in said.items() if term is not None})
+
     def differing(self, now: PayoutTerms) -> list[str]:
         """In what other terms differ from these agreed ones, in words; a pot that was left open may be any.
 

@@ -27,10 +27,13 @@ from fedvalue.audit._write import (
     absent_text,
     as_html,
     as_markdown,
+    brief_lines,
     chance_text,
     change_text,
     coalition_text,
+    evidence_rows,
     general_lines,
+    summary,
 )
 from fedvalue.errors import InputError
 from fedvalue.store import History, UtilityStore, read_history
@@ -42,10 +45,13 @@ __all__ = [
     "Finding",
     "absent_text",
     "audit",
+    "brief_lines",
     "chance_text",
     "change_text",
     "coalition_text",
+    "evidence_rows",
     "general_lines",
+    "summary",
 ]
 
 _FORMAT = "fedvalue.audit/1"

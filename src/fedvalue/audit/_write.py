@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fedvalue._html import block, paragraphs, table
-from fedvalue._text import markdown_text
+from fedvalue._text import markdown_text, plural
 
 if TYPE_CHECKING:
     from fedvalue.audit import Audit, Comparison, Finding
@@ -16,9 +16,12 @@ __all__ = [
     "as_html",
     "as_markdown",
     "chance_text",
+    "brief_lines",
     "change_text",
     "coalition_text",
+    "evidence_rows",
     "general_lines",
+    "summary",
 ]
 
 _NAMED = 3  # clients of a coalition; more are counted
@@ -68,6 +71,28 @@ def chance_text(finding: Finding) -> str:
     return f"p {value}, adjusted for all tests"
 
 
+def summary(audit: Audit) -> str:
+    """What was looked at and how much was found, in one sentence."""
+    found = plural(len(audit.findings), "finding") if audit.findings else "no findings"
+    trained = plural(audit.coalitions, "trained coalition")
+    return f"{plural(audit.clients, 'client')}, {trained}, values by {audit.method}: {found}."
+
+
+def brief_lines(audit: Audit) -> list[str]:
+    """The findings alone, a line each: what it is, and of whom."""
+    lines = []
+    for finding in (*audit.findings, *audit.below_zero):
+        # What was noticed about data begins with the name of the client whose it is.
+        about = finding.statement if finding.kind == "suspicious data" else "all clients"
+        lines.append(f"{finding.kind}: {', '.join(finding.clients) or about}")
+    return lines
+
+
+def evidence_rows(finding: Finding, all_clients: int) -> list[list[str]]:
+    """A row for each comparison: coalition, utility, what is compared with it, utility, difference."""
+    return [_cells(comparison, all_clients) for comparison in finding.evidence]
+
+
 def general_lines(audit: Audit) -> list[str]:
     """What holds for all values together, sentence by sentence."""
     missing = [absent_text(name, why) for name, why in audit.absent.items()]
@@ -91,7 +116,7 @@ def as_html(audit: Audit) -> str:
         parts.append(paragraphs([f"{finding.statement} ({chance_text(finding)})"]))
         if finding.evidence:
             head = ["coalition", "utility", "compared", "utility", "difference"]
-            rows = [_cells(comparison, audit.clients) for comparison in finding.evidence]
+            rows = evidence_rows(finding, audit.clients)
             changes = [one.second_utility - one.first_utility for one in finding.evidence]
             parts.append(table("", head, rows, changes))
     return block(*parts, paragraphs(general_lines(audit)))
@@ -112,17 +137,13 @@ def as_markdown(audit: Audit) -> str:
 def _finding(finding: Finding, clients: int) -> list[str]:
     who = ", ".join(map(markdown_text, finding.clients))
     rows = ["| coalition | utility | compared | utility | difference |", "| --- | ---: | --- | ---: | ---: |"]
-    rows += [_row(comparison, clients) for comparison in finding.evidence]
+    rows += [f"| {' | '.join(map(markdown_text, row))} |" for row in evidence_rows(finding, clients)]
     compared = [f"{len(finding.evidence)} of {finding.compared:,} comparisons:", "\n".join(rows)]
     return [
         f"## {finding.kind.capitalize()}{': ' if who else ''}{who}",
         f"{markdown_text(finding.statement)} ({chance_text(finding).replace('<', '&lt;')})",
         *(compared if finding.evidence else ()),
     ]
-
-
-def _row(comparison: Comparison, clients: int) -> str:
-    return f"| {' | '.join(map(markdown_text, _cells(comparison, clients)))} |"
 
 
 def _cells(comparison: Comparison, clients: int) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedvalue._interrupt import INTERRUPTED, INTERRUPTED_CODE, raise_as_usual
 from fedvalue._version import __version__
 from fedvalue.cli import (
     agreement,
@@ -48,6 +49,7 @@ class _Commands(OpenGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            raise_as_usual()
             return super().invoke(ctx)
         except FedvalueError as error:
             complain(str(error))
@@ -56,8 +58,8 @@ class _Commands(OpenGroup):
             complain("There is not enough memory for this.")
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
-            complain("Interrupted. If a store was given, what was finished is kept.")
-            raise typer.Exit(130) from error
+            complain(INTERRUPTED)
+            raise typer.Exit(INTERRUPTED_CODE) from error
 
 
 # typer 0.20 escapes brackets for rich also where help is plain: "\\[default: 4]".

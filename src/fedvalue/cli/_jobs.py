@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fedvalue.cli._exact import exact_or
-from fedvalue.cli._pairs import method_options, model_options, scenario_options
+from fedvalue.cli._pairs import method_options, model_options, names, scenario_options
 
 if TYPE_CHECKING:
     from fedvalue.run import Job
@@ -33,6 +33,6 @@ def job_of(ctx: typer.Context) -> Job:
     given["model_options"] = model_options(asked["model_option"] or ())
     options = method_options(method, asked["option"] or ()) | ({"noise": False} if asked["no_noise"] else {})
     groups = read_groups(asked.get("group") or ())
-    given["metrics"] = asked.get("metrics") or ()
+    given["metrics"] = names(*asked["metrics"] or ())
     given |= {"method": method, "budget": budget, "options": options, "groups": groups}
     return Job(**given)

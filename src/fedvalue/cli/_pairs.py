@@ -1,4 +1,4 @@
-"""Options that are given as key=value, as what they stand for."""
+"""Options that are given as key=value, or as names with commas between them, as what they stand for."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from typing import Any, get_type_hints
 from fedvalue._checks import fits, in_words
 from fedvalue.errors import InputError, MethodError
 
-__all__ = ["app_settings", "method_options", "model_options", "scenario_options"]
+__all__ = ["app_settings", "method_options", "model_options", "names", "scenario_options"]
 
 _BARE_FRACTION = re.compile(r"[+-]?\.[0-9]+([eE][+-]?[0-9]+)?")
+
+
+def names(*texts: str) -> list[str]:
+    """What an option lists, with commas, by being repeated, or both.
+
+    >>> names("exact, loo", "surrogate")
+    ['exact', 'loo', 'surrogate']
+    """
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
 def scenario_options(texts: Sequence[str], taken: Collection[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue._text import count, one_line, plural
+from fedvalue._text import count, one_line
 from fedvalue.cli._console import busy, say
 from fedvalue.cli._options import JsonTarget, RunArgument, StoreOption
 from fedvalue.cli._tables import new_table, print_table
@@ -79,18 +79,13 @@ def audit(
 
 
 def _show(found: Audit, quiet: bool) -> None:
-    from fedvalue.audit import general_lines
+    from fedvalue.audit import brief_lines, general_lines, summary
 
     if quiet:
-        for finding in (*found.findings, *found.below_zero):
-            # What was noticed about data begins with the name of the client whose it is.
-            about = finding.statement if finding.kind == "suspicious data" else "all clients"
-            say(one_line(f"{finding.kind}: {', '.join(finding.clients) or about}"))
+        for line in brief_lines(found):
+            say(one_line(line))
         return
-    say(
-        f"{plural(found.clients, 'client')}, {plural(found.coalitions, 'trained coalition')}, values by "
-        f"{one_line(found.method)}: {plural(len(found.findings), 'finding') if found.findings else 'no findings'}."
-    )
+    say(one_line(summary(found)))
     if not found.findings:
         say(one_line(found.verdict))
     for finding in (*found.findings, *found.below_zero):
@@ -130,15 +125,12 @@ def _show_changes(changes: WhatIf) -> None:
 def _evidence(finding: Finding, clients: int) -> Table:
     from rich.text import Text
 
-    from fedvalue.audit import change_text, coalition_text
+    from fedvalue.audit import evidence_rows
 
-    table = new_table(
-        "coalition", "utility", "compared", "", "difference", right=("utility", "", "difference")
-    )
+    head = ("coalition", "utility", "compared", "", "difference")
+    table = new_table(*head, right=("utility", "", "difference"))
     for column in (0, 2):
         table.columns[column].no_wrap, table.columns[column].overflow = False, "fold"
-    for row in finding.evidence:
-        a, b = row.first_utility, row.second_utility
-        first, change = one_line(coalition_text(row.first, clients)), one_line(change_text(row, clients))
-        table.add_row(Text(first), f"{a:.4f}", Text(change), f"{b:.4f}", f"{b - a:+.4f}")
+    for row in evidence_rows(finding, clients):
+        table.add_row(*(Text(one_line(cell)) for cell in row))
     return table

@@ -11,6 +11,7 @@ import typer
 from fedvalue._text import count
 from fedvalue.cli._console import busy, notes, print_json, say
 from fedvalue.cli._options import ArrayOption, BudgetOption, JsonFlag, NegateOption, QuietOption, TableOption
+from fedvalue.cli._pairs import names
 from fedvalue.cli._tables import new_table, print_table
 
 if TYPE_CHECKING:
@@ -42,12 +43,13 @@ def compare(
     from fedvalue.games import read_table
     from fedvalue.run import benchmark
 
-    names = [name.strip() for name in methods.split(",") if name.strip()]
     with notes():
         game = read_table(table, array, negate)
         with busy("comparing", quiet) as now:
-            chosen = None if names == ["all"] else names
-            found = benchmark(game, chosen, budget, range(seed, seed + seeds), on_stage=now)
+            chosen = names(methods)
+            found = benchmark(
+                game, None if chosen == ["all"] else chosen, budget, range(seed, seed + seeds), on_stage=now
+            )
     if json:
         print_json(found.to_dict())
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -27,14 +27,7 @@ from fedvalue.cli._options import (
 from fedvalue.cli._targets import check_targets, write_result
 from fedvalue.errors import InputError
 
-if TYPE_CHECKING:
-    from fedvalue.report import Absent
-    from fedvalue.store import History
-    from fedvalue.values import Values
-
 __all__ = ["report"]
-
-_MOST_COALITIONS = 1 << 17  # beyond, reading them takes minutes and gigabytes
 
 
 def report(
@@ -85,16 +78,8 @@ def report(
     each other; an annex with the rules, the method and its limits, the cost, how to repeat it, and room for signatures.
     docs/report.md says what each part means. Under an agreement, what is not said of the payout is as agreed.
     """
-    from fedvalue.agreement import PayoutTerms
-    from fedvalue.report import FORMATS, Absent, Cover, Terms, facts_of, kind_of, write_statements
-    from fedvalue.run import (
-        VALUES_FILE,
-        not_as_agreed,
-        read_record,
-        read_values,
-        refuse_signed,
-        terms_agreed_for,
-    )
+    from fedvalue.report import FORMATS, Cover, kind_of, write_statements
+    from fedvalue.run import VALUES_FILE, facts_of_run, read_values, refuse_signed
 
     if currency and pot is None:
         raise InputError("A currency needs an amount: add --pot.")
@@ -106,49 +91,14 @@ def report(
     if statements is not None:
         refuse_signed(statements)
     with busy("writing the report", quiet):
-        values, record = read_values(run), read_record(run)
-        if record is not None and any(
-            record.get(key) != getattr(values, key) for key in ("game_id", "method")
-        ):
-            record = None  # of another run: its command would give other values
-        budget = (record or {}).get("budget")
-        history = _history(values, run, store)
-        agreed = terms_agreed_for(values, run) or PayoutTerms()
-        terms = Terms(
-            pot,
-            ("" if pot is None else agreed.currency) if currency is None else currency,
-            agreed.rule if rule is None and agreed.rule != PayoutTerms().rule else rule,
-            anyway,
-            agreed.absent if absent is None else absent,
-            copies or agreed.copies,
-            agreed.min_share if min_share is None else min_share,
-            agreed.step if round_to is None else round_to,
-        )
+        said = {"pot": pot, "currency": currency, "rule": rule, "min_share": min_share, "step": round_to}
+        said |= {"absent": absent, "copies": copies}
         cover = Cover.of(consortium, period, date, operator)
-        facts = facts_of(values, history, record, terms, budget, cover)
-        if not isinstance(facts.payout, Absent) and (
-            remark := not_as_agreed(values, run, facts.payout, pot is None)
-        ):
+        facts, remark = facts_of_run(read_values(run), run, said, store, anyway, cover)
+        if remark:
             warn(remark)
         write_result(FORMATS[kind](facts), target)
         pages = [] if statements is None else write_statements(facts, statements, kind)
     if not quiet and target != "-":
         also = f", and {plural(len(pages), 'statement')} to {statements}" if pages else ""
         say(f"Written to {target}{also}.")
-
-
-def _history(values: Values, run: Path, store: Path | None) -> History | Absent | None:
-    from fedvalue.report import Absent
-    from fedvalue.run import find_history, find_store
-
-    if store is None and not find_store(run, None).is_file():
-        return None
-    try:
-        found = find_history(values, run, store, _MOST_COALITIONS)
-    except InputError as error:
-        if store is not None or run.is_dir():
-            raise
-        return Absent(str(error))  # values alone, and a store that only happens to be beside them
-    return found or Absent(
-        f"More than {_MOST_COALITIONS:,} coalitions were trained, too many to look at one by one in a report."
-    )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedvalue._files import sealed
+from fedvalue._interrupt import INTERRUPTED_CODE
 from fedvalue.cli._config import FILE, no_config, read_config, used_config
 from fedvalue.cli._console import busy, complain, notes, say, warn
 from fedvalue.cli._jobs import job_of
@@ -61,7 +62,7 @@ def run(
     precision: Annotated[str | None, typer.Option(help="float32, or bf16 (autocast; meant for CUDA). [default: float32]")] = None,
     loss: Annotated[str | None, typer.Option(help="Loss that models are trained by: cross-entropy, focal, bce, mse, mae, huber, or package.module:function. [default: cross-entropy, or mse]")] = None,
     metric: Annotated[str | None, typer.Option(help="Metric that the values are computed from: accuracy, loss, auc, …, one of scikit-learn's such as f1_macro, or package.module:function. [default: accuracy, or r2]")] = None,
-    metrics: Annotated[list[str] | None, typer.Option(metavar="METRIC", help="A further metric that is measured and stored, to be counted later; repeatable.")] = None,
+    metrics: Annotated[list[str] | None, typer.Option(metavar="METRIC,…", help="Further metrics that are measured and stored, to be counted later; repeatable.")] = None,
     retrain: Annotated[bool, typer.Option("--retrain", help="Train again those coalitions in the store that lack your own metric.")] = False,
     replicates: Annotated[int, typer.Option(min=1, help="Number of trainings of each coalition, for methods that train with one seed.")] = 1,
     empty: Annotated[str, typer.Option(metavar="initial|chance|majority|NUMBER", help="Utility of a coalition without data: mean of untrained models, guessing, best constant answer, or a number.")] = "initial",
@@ -126,7 +127,7 @@ def run(
             result = job.run(progress=not quiet, report=False)
         except KeyboardInterrupt as error:
             complain(job.interrupted())
-            raise typer.Exit(130) from error
+            raise typer.Exit(INTERRUPTED_CODE) from error
     if result.values.warning:  # first, and also to those who only want the table
         say(result.values.warning) if not quiet else warn(result.values.warning)
     if json != "-" and not (json and quiet):

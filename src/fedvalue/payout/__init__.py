@@ -23,7 +23,15 @@ from fedvalue.payout._money import Amount, as_decimal, deal, in_steps, split
 from fedvalue.payout._parties import Copies, Parties
 from fedvalue.payout._rules import RULES, Rule, half_widths, policy
 from fedvalue.payout._stability import DRAWS, LEVEL, Order, Stability, stability
-from fedvalue.payout._write import as_csv, as_frame, as_html, as_markdown, as_text, doubtful_orders
+from fedvalue.payout._write import (
+    as_csv,
+    as_frame,
+    as_html,
+    as_markdown,
+    as_text,
+    doubtful_orders,
+    payout_rows,
+)
 from fedvalue.values import Values, expect_shapley
 
 if TYPE_CHECKING:
@@ -41,6 +49,7 @@ __all__ = [
     "Rule",
     "Stability",
     "doubtful_orders",
+    "payout_rows",
     "payout",
 ]
 

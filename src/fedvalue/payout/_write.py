@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fedvalue.payout import Payout
 
-__all__ = ["as_csv", "as_frame", "as_html", "as_markdown", "as_text", "doubtful_orders"]
+__all__ = ["as_csv", "as_frame", "as_html", "as_markdown", "as_text", "doubtful_orders", "payout_rows"]
 
 _CLOSE = 0.05  # orders that are wrong with less chance than this are not worth a word
 _LISTED = 8  # orders in a sentence; more are counted, and all are in the JSON
@@ -62,6 +62,35 @@ def _rows(payout: Payout) -> list[list[str]]:
     rows += [[x.name, "absent", "", payout.text(x.amount), *no_range, x.note] for x in payout.absent]
     rows += [["set aside", "", "", payout.text(payout.held), *no_range, "in escrow"]] if payout.held else []
     return [*rows, ["total", "", "", payout.text(payout.pot), *no_range, ""]]
+
+
+def payout_rows(payout: Payout) -> tuple[list[str], list[list[str]]]:
+    """The headings and rows of the table on a terminal, the total last; a column that would be empty is left out."""
+    amount, spread = one_line(f"payout {payout.currency}".rstrip()), "± 95%"
+    head = ["client", "value"]
+    head += [spread] if any(line.half_width is not None for line in payout.lines) else []
+    head += ["share", amount, *(["range\n95%"] if _has_ranges(payout) else [])]
+    head += ["note"] if payout.absent or any(line.note for line in payout.lines) else []
+    rows = [
+        {
+            "client": one_line(line.name),
+            "value": f"{line.value:+.4f}",
+            spread: "–" if line.half_width is None else f"{line.half_width:.4f}",
+            "share": f"{line.share:.1%}",
+            amount: payout.text(line.amount),
+            "range\n95%": payout.range(line),
+            "note": line.note,
+        }
+        for line in payout.lines
+    ]
+    rows += [
+        {"client": one_line(x.name), "value": "absent", amount: payout.text(x.amount), "note": x.note}
+        for x in payout.absent
+    ]
+    if payout.held:
+        rows += [{"client": "set aside", amount: payout.text(payout.held), "note": "in escrow"}]
+    rows += [{"client": "total", amount: payout.text(payout.pot)}]
+    return head, [[row.get(name, "") for name in head] for row in rows]
 
 
 def _has_ranges(payout: Payout) -> bool:

@@ -3,18 +3,13 @@
 `value` and `compare` drive methods on a game; a `Job` is the whole main job, from the data to the report.
 """
 
-from fedvalue.run._agreed import (
-    agreement_on,
-    not_as_agreed,
-    payout_terms_of,
-    refuse_other_terms,
-    terms_agreed_for,
-)
+from fedvalue.run._agreed import agreement_on, payout_terms_of, refuse_other_terms
 from fedvalue.run._agreed_words import agreement_lines
 from fedvalue.run._benchmark import Benchmark, Score, benchmark
 from fedvalue.run._claims import Claims, what_if_claimed
 from fedvalue.run._disclosures import add_disclosure, read_disclosures
 from fedvalue.run._dry_run import DryRun, planned_trials, stored_trials
+from fedvalue.run._finished import facts_of_run, payout_of_run
 from fedvalue.run._folder import (
     AGREEMENT_FILE,
     DISCLOSURE_FILE,
@@ -94,6 +89,7 @@ __all__ = [
     "compare",
     "default_budget",
     "default_method",
+    "facts_of_run",
     "find_history",
     "find_store",
     "grouped",
@@ -102,7 +98,7 @@ __all__ = [
     "keep_earlier",
     "method_request",
     "methods",
-    "not_as_agreed",
+    "payout_of_run",
     "payout_terms_of",
     "planned_trials",
     "read_disclosures",
@@ -118,7 +114,6 @@ __all__ = [
     "runnable_methods",
     "sparing",
     "stored_trials",
-    "terms_agreed_for",
     "value",
     "usual_method",
     "what_if_claimed",

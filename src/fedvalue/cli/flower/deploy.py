@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedvalue.cli._console import say
+from fedvalue.cli._pairs import names
 from fedvalue.errors import InputError
 
 __all__ = ["deploy"]
@@ -52,15 +53,15 @@ def deploy(
         until = renew_certificate(folder, days)
         say(f"The server has another certificate, valid until {until:%Y-%m-%d}. Restart SuperLink and proxy.")
         return
-    names = [name.strip() for name in (clients or "").split(",") if name.strip()] + list(client or ())
-    if host is None or not names:
+    everyone = [*names(clients or ""), *(client or ())]
+    if host is None or not everyone:
         raise InputError(
             'A deployment needs --host and --clients, such as --host link.example.org --clients "Hospital A,Hospital B".'
         )
     deployment = write_deployment(
         folder,
         host,
-        names,
+        everyone,
         days=days,
         also=tuple(also or ()),
         listen=listen,
@@ -70,7 +71,7 @@ def deploy(
         user=user,
         client_home=client_home,
     )
-    say(f"{folder} is a deployment for {len(names)} clients, who will connect to {deployment.address}.")
+    say(f"{folder} is a deployment for {len(everyone)} clients, who will connect to {deployment.address}.")
     say(f"{folder / 'CHECKLIST.md'} says what to do, and how to check each step.")
     say(f"{folder / 'clients'} has a folder to give to each client. Nothing in there is secret.")
     say(f"{folder / 'private'} has the keys of authority and operator. Move ca.key off this machine.")
