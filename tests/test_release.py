@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -35,3 +36,21 @@ def test_the_image_gets_what_it_copies() -> None:
     allowed = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.M)
     assert {name for line in copied for name in line.split()} == set(allowed)
     assert all((ROOT / name).exists() for name in allowed)
+
+
+def test_nothing_is_tried_with_libraries_for_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    import try_dist
+
+    def run(*command: str | Path, fails: bool = False) -> str:
+        names = ["numpy", "torch", *cuda]
+        report = {"install": [{"metadata": {"name": name}} for name in names]}
+        Path(command[-1]).write_text(json.dumps(report), encoding="utf-8")
+        return ""
+
+    monkeypatch.setattr(try_dist, "run", run)
+    cuda: list[str] = []
+    try_dist.refuse_cuda(("pip", "install"), tmp_path / "report.json")
+    cuda = ["nvidia-nccl-cu13", "nvidia-cublas"]
+    with pytest.raises(RuntimeError, match=r"2 packages of CUDA.*PIP_EXTRA_INDEX_URL"):
+        try_dist.refuse_cuda(("pip", "install"), tmp_path / "report.json")

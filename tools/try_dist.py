@@ -4,11 +4,14 @@
     python tools/try_dist.py --torch   # with the torch extra, which trains the digits
 
 Prints a line for each Python: what it brings along in megabytes, and how long it took. Ends with 1 where anything failed.
+Nothing is installed where pip would bring CUDA libraries, which are gigabytes: PIP_EXTRA_INDEX_URL names an index with CPU
+builds of torch.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
@@ -57,7 +60,20 @@ def tried(python: str, wheel: Path, torch: bool) -> str:
         own, command = environment / "bin" / "python", environment / "bin" / "fedvalue"
         before = megabytes(environment)
         what = f"fedvalue[torch] @ {wheel.as_uri()}" if torch else str(wheel)
-        run(own, "-m", "pip", "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt", what)
+        install = (
+            own,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-compile",
+            "-c",
+            ROOT / "constraints.txt",
+            what,
+        )
+        if torch:
+            refuse_cuda(install, Path(folder) / "resolved.json")
+        run(*install)
         brings = megabytes(environment) - before
         version = run(own, "--version").split()[1]
         said = run(command, "--version").strip()
@@ -70,6 +86,18 @@ def tried(python: str, wheel: Path, torch: bool) -> str:
         elif WITHOUT_TORCH not in run(*digits, fails=True):
             raise RuntimeError("a run without torch does not say how to install it")
     return f"{version:8} {said}, {brings:.0f} MB, {time.monotonic() - began:.0f} s"
+
+
+def refuse_cuda(install: tuple[str | Path, ...], report: Path) -> None:
+    """An error if what would be installed has libraries for GPUs, which no trial here needs."""
+    run(*install, "--dry-run", "--report", report)
+    resolved = json.loads(report.read_text(encoding="utf-8"))["install"]
+    cuda = [name for one in resolved if (name := one["metadata"]["name"]).startswith("nvidia-")]
+    if cuda:
+        raise RuntimeError(
+            f"with torch come {len(cuda)} packages of CUDA, gigabytes in all ({', '.join(sorted(cuda))}). "
+            "Name an index that has CPU builds of torch: PIP_EXTRA_INDEX_URL=… make dist"
+        )
 
 
 def megabytes(folder: Path) -> float:

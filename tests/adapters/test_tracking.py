@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,18 +163,69 @@ class TestTracker:
         assert len(set(map(str.casefold, told))) == len(values.names) == 6
         assert all(re.fullmatch(r"value/[\w \-]{1,70}", name) for name in told)
 
-    @pytest.mark.parametrize("fails_in", ["numbers", "file", "end"])
-    def test_a_tool_that_fails_costs_a_warning_and_not_the_run(self, fails_in: str) -> None:
+    @pytest.mark.parametrize(
+        ("fails_in", "untold"),
+        [
+            ("numbers", "12 outcomes, the values, report.html, values.json, run.json"),
+            ("file", "report.html, values.json, run.json"),
+            ("end", "how the run ended"),
+        ],
+    )
+    def test_a_tool_that_fails_costs_warnings_and_not_the_run(
+        self, fails_in: str, untold: str, tmp_path: Path
+    ) -> None:
         broken, sound = Recorder(fails_in), Recorder()
         said = "Recorder is told nothing more of this run, which goes on without it: ConnectionError: nobody there"
         with pytest.warns(FedvalueWarning) as warned, Tracker(broken, sound) as tracker:
-            result = tracker.run(job())
-        assert [str(warning.message) for warning in warned] == [said]
+            result = tracker.run(job(out=tmp_path))
+        assert [str(warning.message) for warning in warned] == [
+            said,
+            f"The run has ended. Not tracked by Recorder: {untold}.",
+        ]
         assert [type(error) for error in tracker.failures] == [ConnectionError]
-        assert broken.calls.count(fails_in) == 1
+        assert tracker.untold == [f"Recorder: {untold}"]
+        record = json.loads((tmp_path / "tracking.json").read_text(encoding="utf-8"))
+        assert record["tools"] == [
+            {"tool": "Recorder", "error": "ConnectionError: nobody there", "not_tracked": untold}
+        ]
+        assert broken.calls.count(fails_in) == (2 if fails_in == "end" else 1)
         assert broken.calls[-1] == "end"
         assert last(sound, "value", result.values.names) == result.values.mean.tolist()
         assert sound.ended == [False]
+        with Tracker(Recorder()) as tracker:  # the same job, tracked
+            tracker.run(job(out=tmp_path))
+        assert not (tmp_path / "tracking.json").exists()
+
+    def test_a_tool_that_hangs_holds_the_run_up_once_and_not_for_long(self) -> None:
+        class Hanging(Recorder):
+            def __init__(self) -> None:
+                super().__init__()
+                self.answers = threading.Event()
+
+            def numbers(self, rows: Any) -> None:
+                self.answers.wait(30)
+
+        hanging, sound = Hanging(), Recorder()
+        began = time.monotonic()
+        with pytest.warns(FedvalueWarning) as warned, Tracker(hanging, sound, patience=0.2) as tracker:
+            result = tracker.run(job())
+        hanging.answers.set()
+        assert time.monotonic() - began < 15
+        first, end = (str(warning.message) for warning in warned)
+        assert first.endswith("TimeoutError: no answer within 0.2 s")
+        assert end == (
+            "The run has ended. Not tracked by Hanging: 12 outcomes, the values, report.html, values.json, run.json."
+        )
+        assert last(sound, "value", result.values.names) == result.values.mean.tolist()
+        assert set(sound.files) == {"report.html", "values.json", "run.json"}
+
+    def test_a_tool_that_does_not_answer_at_the_beginning_is_an_error(self) -> None:
+        class Silent(Recorder):
+            def begin(self) -> None:
+                time.sleep(2)
+
+        with pytest.raises(InputError, match=r"^Silent cannot follow the run: .*no answer within 0\.05 s"):
+            Tracker(Silent(), patience=0.05).__enter__()
 
     @pytest.mark.parametrize("fails_in", ["begin", "parameters"])
     def test_a_tool_that_cannot_begin_is_an_error_before_anything_is_trained(self, fails_in: str) -> None:

@@ -30,7 +30,10 @@ class Row:
 
 @runtime_checkable
 class Tool(Protocol):
-    """Where a run is followed. What its methods raise ends the tracking there, and not the run."""
+    """Where a run is followed. What its methods raise ends the tracking there, and not the run.
+
+    They are called one after the other, in a thread that belongs to the tool.
+    """
 
     def begin(self) -> None:
         """Opens a run there. What this raises comes before anything is trained, and goes to the user."""
