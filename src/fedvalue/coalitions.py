@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "MOST_CLIENTS",
     "Pairs",
     "Trial",
     "allocate",
@@ -37,6 +38,9 @@ __all__ = [
     "shapley_weights",
     "subset_total",
 ]
+
+MOST_CLIENTS = 10_000
+"""A game has no more: estimators hold a number for every two clients, and these are 800 MB already."""
 
 Trial: TypeAlias = tuple[int, int]
 """One training: a coalition as a bitmask, and the number of the seed (0, 1, …) that it is trained with."""

@@ -158,6 +158,16 @@ def test_digits_are_stratified():
     assert 0 == s.test.x.min() < s.test.x.max() == 1
 
 
+@pytest.mark.parametrize(
+    "many", [{"clients": 2**31}, {"samples": 10**12}, {"features": 10**9}, {"test_size": 10**12}]
+)
+def test_absurd_sizes_are_refused_before_anything_is_drawn(many: dict[str, int]) -> None:
+    with pytest.raises(
+        ScenarioError, match=r"from 1 to 10,000|Ask for fewer clients, samples, test rows or features"
+    ):
+        load_scenario("synthetic", **many)
+
+
 def test_synthetic_follows_its_theory():
     s = load_scenario("synthetic", clients=2, samples=20_000, noise_sd=0.5, features=4)
     x = np.concatenate([c.x for c in s.clients])

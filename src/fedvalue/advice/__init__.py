@@ -29,6 +29,7 @@ from fedvalue.advice._expected import (
     largest_budget,
 )
 from fedvalue.advice._words import accuracy, what_dominates, what_one_seed_gives, what_to_run
+from fedvalue.coalitions import MOST_CLIENTS
 from fedvalue.errors import BudgetError, InputError
 from fedvalue.estimators.surrogate import default_seeds
 from fedvalue.run import default_method
@@ -53,7 +54,6 @@ __all__ = [
     "measured",
 ]
 
-_MOST_CLIENTS = 100_000
 _MOST_TRIED = 1000  # clients, by bench/overhead.py
 _LITTLE_SKILL = 0.2
 _MOST_TRAININGS = 10**15  # more are not told apart: no time that somebody has is longer
@@ -149,7 +149,7 @@ def advise(
     >>> advice.choice.budget, advice.choice.seeds, advice.choice.expected.error < advice.exact.expected.error
     (90, 11, True)
     """
-    clients = whole("The number of clients", clients, 1, _MOST_CLIENTS)
+    clients = whole("The number of clients", clients, 1, MOST_CLIENTS)
     if seeds is not None:
         whole("The number of seeds that advice is for", seeds, 1, 1)
     if test_rows is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedvalue._checks import as_key, checked_init, expect, whole
-from fedvalue.coalitions import members
+from fedvalue.coalitions import MOST_CLIENTS, members
 from fedvalue.errors import GameError, UtilityError
 from fedvalue.games._base import MOST_REPLICATES, client_names
 from fedvalue.games._calls import Agenda, Failed, Replied, Said, calls_here
@@ -81,7 +81,7 @@ class FunctionGame:
     ) -> None:
         if not callable(fn):
             raise GameError(f"fn must be a function of coalitions. Got {type(fn).__name__}.")
-        self.n = whole("The number of clients", n, 1, error=GameError)
+        self.n = whole("The number of clients", n, 1, MOST_CLIENTS, GameError)
         expect("batch", batch, bool, "True or False", error=GameError)
         self.fn = fn
         self.takes_seed = _takes_seed(fn)

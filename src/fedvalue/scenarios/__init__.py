@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue._checks import as_path, checked_call
+from fedvalue.coalitions import MOST_CLIENTS
 from fedvalue.scenarios import adult, digits, femnist, files, mnist, sent140, synthetic
 from fedvalue.scenarios._base import Scenario
 from fedvalue.scenarios._build import FEW_ROWS, Ask, ScenarioEntry, assemble
@@ -139,7 +140,7 @@ def load_scenario(
         as_path("data_dir", data_dir)
     entry = SCENARIOS[name]
     ask = Ask(
-        clients=entry.clients if clients is None else whole("clients", clients, 1),
+        clients=entry.clients if clients is None else whole("clients", clients, 1, MOST_CLIENTS),
         seed=whole("seed", seed, 0),
         samples=None if samples is None else whole("samples", samples, 1),
         test_size=None if test_size is None else whole("test_size", test_size, 1),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._build import Ask, Pool
 from fedvalue.scenarios._checks import number, stream, whole
 from fedvalue.scenarios._partition import Rows
@@ -16,6 +17,7 @@ __all__ = ["build"]
 
 _SAMPLES = 100
 _TEST_SIZE = 1000
+_MOST_NUMBERS = 1 << 30  # 8 GiB while they are drawn
 
 
 def build(ask: Ask, *, features: int = 10, noise_sd: float = 1.0) -> Pool:
@@ -26,7 +28,13 @@ def build(ask: Ask, *, features: int = 10, noise_sd: float = 1.0) -> Pool:
     """
     d = whole("features", features, 1)
     sd = number("noise_sd", noise_sd, 0)
+    tested = _TEST_SIZE if ask.test_size is None else ask.test_size
     total = (ask.clients or 1) * (_SAMPLES if ask.samples is None else ask.samples)
+    if (total + tested) * d > _MOST_NUMBERS:
+        raise ScenarioError(
+            f"{total + tested:,} rows of {d:,} features are more than {_MOST_NUMBERS:,} numbers. Ask for fewer clients, samples, "
+            "test rows or features."
+        )
     weights = stream(ask.seed, "weights").standard_normal(d)
     weights /= np.linalg.norm(weights)
 
@@ -37,7 +45,7 @@ def build(ask: Ask, *, features: int = 10, noise_sd: float = 1.0) -> Pool:
         return x.astype(np.float32), y.astype(np.float32)
 
     train_x, train_y = draw(total, "synthetic train")
-    test_x, test_y = draw(_TEST_SIZE if ask.test_size is None else ask.test_size, "synthetic test")
+    test_x, test_y = draw(tested, "synthetic test")
 
     def encode(rows: Rows, test_rows: Rows) -> tuple[NDArray[Any], NDArray[Any], int]:
         return train_x[rows], test_x[test_rows], 0
