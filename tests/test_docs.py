@@ -59,7 +59,7 @@ SHORT_LIVED = [
     (re.compile(r"\b\d[\d,.]* (s|ms|min|h|days|years)\b"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "DATE"),
     (re.compile(r"\b(federation|function|table)-[0-9a-f]{24}\b"), r"\1-ID"),
-    (re.compile(r"█+"), "BAR"),
+    (re.compile(r"█+ *│?|│█+"), "BAR"),
     (re.compile(r"\bon (cpu|cuda|mps)\b"), "on DEVICE"),
 ]
 

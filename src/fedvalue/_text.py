@@ -11,6 +11,7 @@ from math import inf, log10
 
 __all__ = [
     "bars",
+    "bars_around_zero",
     "count",
     "csv_text",
     "duration",
@@ -201,3 +202,23 @@ def bars(counts: Sequence[int], unicode: bool = True) -> str:
     largest = max(sums) or 1
     top = len(signs) - 1
     return "".join(signs[max(1, round(top * size / largest)) if size else 0] for size in sums)
+
+
+def bars_around_zero(numbers: Sequence[float], width: int, unicode: bool = True) -> list[str]:
+    """A bar per number, on one scale; where some are negative, these go left from an axis and the others right.
+
+    >>> bars_around_zero([2.0, 1.0, 0.0], 4)
+    ['████', '██', '']
+    >>> bars_around_zero([2.0, -1.0, 0.0], 6, unicode=False)
+    ['  |####', '##|', '  |']
+    """
+    block, axis = ("█", "│") if unicode else ("#", "|")
+    span = max((0.0, *numbers)) - min((0.0, *numbers)) or 1.0
+    cells = [max(1, round(width * abs(number) / span)) if number else 0 for number in numbers]
+    left = max((many for many, number in zip(cells, numbers, strict=True) if number < 0), default=0)
+    if not left:
+        return [block * many for many in cells]
+    return [
+        f"{block * many:>{left}}{axis}" if number < 0 else f"{'':{left}}{axis}{block * many}"
+        for many, number in zip(cells, numbers, strict=True)
+    ]

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import re
 import signal
 import subprocess
@@ -199,6 +200,23 @@ def test_an_interrupt_at_the_start_is_one_sentence(seconds: float) -> None:
         assert process.wait(60) == 130
     assert [line for line in said if line.startswith("Error: Interrupted.")] == said[-1:]
     assert "Traceback" not in "".join(said)
+
+
+def test_bars_are_plain_where_the_output_has_no_others(tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", [0.0, 1.0, -0.5, 0.5])
+    asked = [
+        sys.executable,
+        "-m",
+        "fedvalue",
+        "value",
+        "--table",
+        str(tmp_path / "t.npy"),
+        "--method",
+        "exact",
+    ]
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    printed = subprocess.run(asked, capture_output=True, text=True, check=True, env=env).stdout
+    assert [line.split()[-1] for line in printed.splitlines()[2:4]] == ["|################", "########|"]
 
 
 @pytest.mark.parametrize("group", ["store"])

@@ -109,6 +109,16 @@ class TestTable:
         bars = [line.count("█") for line in lines if "%" in line and "±" not in line]
         assert bars == [24, 12, 0]
 
+    def test_negative_bars_go_left_from_an_axis(self) -> None:
+        lines = rendered(some_values(mean=[4.0, -2.0, 0.0], names=("a", "b", "c"))).splitlines()
+        bars = [line.split("│")[-3:-1] for line in lines if "%" in line and "±" not in line]
+        assert [(left.count("█"), right.count("█")) for left, right in bars] == [(0, 16), (8, 0), (0, 0)]
+        assert bars[1][0].rstrip(" ").endswith("█")
+
+    def test_bars_without_unicode(self) -> None:
+        column = some_values(mean=[4.0, -2.0], names=("a", "b")).table(unicode=False).columns[-1]
+        assert [str(cell) for cell in column.cells] == [f"{'':8}|{16 * '#'}", f"{8 * '#'}|"]
+
     @pytest.mark.parametrize("mean", [[0.0, 0.0], [1.0, -1.0]])
     def test_values_that_sum_to_zero_have_no_share(self, mean: list[float]) -> None:
         assert "nan" not in rendered(some_values(mean=mean))

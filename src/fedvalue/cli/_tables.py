@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +11,9 @@ from fedvalue.cli._console import say
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["new_table", "print_table"]
+    from fedvalue.values import Values
+
+__all__ = ["new_table", "print_table", "print_values"]
 
 _ROOMY = 90  # columns; narrower terminals get tables without extra space
 _UNLIMITED = 100_000  # columns: a row in a pipe is one line, however long
@@ -30,6 +33,11 @@ def new_table(*headings: str, right: Collection[str] = (), wrap: Collection[str]
         justify: Literal["left", "right"] = "right" if heading in right else "left"
         table.add_column(heading, justify=justify, no_wrap=heading not in wrap)
     return table
+
+
+def print_values(values: Values) -> None:
+    """The table of values, with bars of signs that the encoding of the output has."""
+    print_table(values.table(unicode="utf" in (sys.stdout.encoding or "").lower()))
 
 
 def print_table(table: Table) -> None:

@@ -22,7 +22,7 @@ from fedvalue.cli._options import (
     QuietOption,
     complete,
 )
-from fedvalue.cli._tables import print_table
+from fedvalue.cli._tables import print_values
 from fedvalue.cli._targets import check_targets, write_result
 
 __all__ = ["run"]
@@ -131,7 +131,7 @@ def run(
     if result.values.warning:  # first, and also to those who only want the table
         say(result.values.warning) if not quiet else warn(result.values.warning)
     if json != "-" and not (json and quiet):
-        print_table(result.values.table())
+        print_values(result.values)
     for line in () if quiet else result.lines():
         say(line)
     write_result(

@@ -21,7 +21,7 @@ from fedvalue.cli._options import (
     complete,
 )
 from fedvalue.cli._pairs import method_options
-from fedvalue.cli._tables import print_table
+from fedvalue.cli._tables import print_values
 from fedvalue.cli._targets import check_targets, write_result
 from fedvalue.errors import MethodError
 
@@ -102,7 +102,7 @@ def value(
     write_result(sealed(values.to_dict()), json)
     if json == "-" or (json and quiet):
         return
-    print_table(values.table())
+    print_values(values)
     if quiet:
         return
     if method is None:

@@ -10,7 +10,7 @@ import numpy as np
 from fedvalue._extras import need
 from fedvalue._html import block, paragraphs
 from fedvalue._html import table as as_html
-from fedvalue._text import one_line, plain_table
+from fedvalue._text import bars_around_zero, one_line, plain_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -60,7 +60,7 @@ def html(values: Values) -> str:
     return block(paragraphs([title, values.warning], strong=True), shown, paragraphs([_absent(values)]))
 
 
-def table(values: Values, level: float) -> Table:
+def table(values: Values, level: float, unicode: bool) -> Table:
     """See `Values.table`."""
     from rich.table import Table
     from rich.text import Text
@@ -73,13 +73,9 @@ def table(values: Values, level: float) -> Table:
     for heading in ("value", f"± {level:.0%}", "share"):
         shown.add_column(heading, justify="right", no_wrap=True)
     shown.add_column("", no_wrap=True)
-    largest = float(np.abs(values.mean).max(initial=0.0)) or 1.0
-    for (name, *numbers), mean in zip(_cells(values, level), values.mean, strict=True):
-        bar = Text(
-            "█" * max(1, round(_BAR_WIDTH * abs(mean) / largest)) if mean else "",
-            style="red" if mean < 0 else "green",
-        )
-        shown.add_row(Text(name), *numbers, bar)
+    bars = bars_around_zero(values.mean.tolist(), _BAR_WIDTH, unicode)
+    for (name, *numbers), mean, bar in zip(_cells(values, level), values.mean, bars, strict=True):
+        shown.add_row(Text(name), *numbers, Text(bar, style="red" if mean < 0 else "green"))
     return shown
 
 

@@ -393,6 +393,6 @@ class Values:
         """What the variance of every value is made of, on axes of matplotlib."""
         return plot_errors(self, ax)
 
-    def table(self, level: float = 0.95) -> Table:
-        """A rich table: client, value, ±, share and a bar."""
-        return table(self, between("The level of an interval", level, 0, 1))
+    def table(self, level: float = 0.95, unicode: bool = True) -> Table:
+        """A rich table: client, value, ±, share and a bar, which goes left from an axis where a value is negative."""
+        return table(self, between("The level of an interval", level, 0, 1), unicode)

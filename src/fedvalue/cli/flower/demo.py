@@ -10,7 +10,7 @@ import typer
 from fedvalue._files import sealed
 from fedvalue.cli._console import say
 from fedvalue.cli._options import JsonTarget, QuietOption
-from fedvalue.cli._tables import print_table
+from fedvalue.cli._tables import print_values
 from fedvalue.cli._targets import write_result
 
 __all__ = ["demo"]
@@ -56,7 +56,7 @@ def demo(
     values = run_demo(scenario, settings, keep, tell)
     write_result(sealed(values.to_dict()), json)
     if json != "-":
-        print_table(values.table())
+        print_values(values)
     tell(
         f"{values.evaluations} coalitions in {values.details['message_rounds']} message rounds, one of them a query; "
         "every client's rows stayed in its own process."

@@ -12,7 +12,7 @@ from fedvalue._files import sealed
 from fedvalue.cli._console import say
 from fedvalue.cli._options import JsonTarget, QuietOption
 from fedvalue.cli._pairs import app_settings
-from fedvalue.cli._tables import print_table
+from fedvalue.cli._tables import print_values
 from fedvalue.cli._targets import check_targets, write_result
 
 __all__ = ["run"]
@@ -53,4 +53,4 @@ def run(
     values = run_deployment(folder, app_settings(settings or []), tell)
     write_result(sealed(values.to_dict()), json)
     if json != "-":
-        print_table(values.table())
+        print_values(values)
