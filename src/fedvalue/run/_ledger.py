@@ -354,7 +354,6 @@ class Ledger:
 
     def _utility(self, mask: int, outcome: Outcome) -> float:
         """What the game reads from an outcome, whoever wrote the game."""
-        who = members(mask)
         try:
             given = self.game.utility(outcome)
             if type(given) is float:
@@ -365,7 +364,7 @@ class Ledger:
         except FedvalueError:
             raise
         except Exception as error:  # of a game of one's own
-            said = f"{type(error).__name__}: {error}"
+            who, said = members(mask), f"{type(error).__name__}: {error}"
             raise UtilityError(
                 f"utility of a {type(self.game).__name__} must be a number for every outcome. Of coalition {who}: {said}.",
                 who,

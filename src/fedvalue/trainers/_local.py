@@ -278,5 +278,6 @@ def _outcomes(
     seconds = (time.perf_counter() - began) / (len(found) + len(reasons))
     for trial, outcome in found.items():
         share = seconds / len(asked[trial])
+        placed = Outcome(outcome.metrics, share, "local", session.device, outcome.rows)
         for same in asked[trial]:
-            yield same, outcome._replace(seconds=share, backend="local", device=session.device)
+            yield same, placed

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TypeAlias
 
-from fedvalue.coalitions import Trial, members
+from fedvalue.coalitions import Trial
 from fedvalue.scenarios import Scenario
 from fedvalue.training._fedavg import canonical_masks
 from fedvalue.training._rules import Training
@@ -44,8 +46,8 @@ def side_by_side(
         for number in numbers:
             yield training.replicate(number), {number: None}
         return
-    clients = {i for mask in {mask for mask, _ in trials} for i in members(mask)}
-    at_once = max(1, session.rows // max(1, len(clients)))
+    clients = reduce(or_, (mask for mask, _ in trials), 0).bit_count()
+    at_once = max(1, session.rows // max(1, clients))
     for start in range(0, len(numbers), at_once):
         some = numbers[start : start + at_once]
         yield training, {number: training.replicate(number).seed if number else None for number in some}
