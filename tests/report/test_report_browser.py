@@ -63,6 +63,14 @@ def pixels(png: bytes) -> Any:
     return imread(io.BytesIO(png))[:, :, :3]
 
 
+def test_only_tables_of_everybody_with_everything_scroll_on_a_phone(browser: Browser, plain: Path) -> None:
+    browser.open(plain, PHONE)
+    browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    wider = "[...document.querySelectorAll('.scroll')].filter(s => s.scrollWidth > s.clientWidth)"
+    names = browser.evaluate(f"{wider}.map(s => s.getAttribute('aria-label'))")
+    assert set(names) <= {"Amounts in % of the pot"}
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("dark", [False, True])
 def test_everything_is_there_to_see(browser: Browser, plain: Path, width: int, dark: bool) -> None:
