@@ -32,6 +32,7 @@ from fedvalue.cli import app
 from fedvalue.errors import FedvalueError, InputError
 from fedvalue.flower import Deployment, Settings, deploy, join, leave, register, renew, run_deployment
 from fedvalue.flower._registered import RegisteredClient, read_roster, write_roster
+from fedvalue.flower.deployment._checklist import clients_part
 from fedvalue.flower.deployment._signing import make_signing_key, signatures, trusted_entities
 
 RUNNER = CliRunner()
@@ -311,3 +312,31 @@ class TestMembers:
         ):
             with pytest.raises(InputError, match=says):
                 wrong()
+
+    def test_the_checklist_follows_the_roster(self, tmp_path: Path) -> None:
+        folder = tmp_path / "d"
+        deploy(folder, HOST, ["Hospital A", "Hospital B"], link_port=1)
+        path = folder / "CHECKLIST.md"
+        ticked = path.read_text(encoding="utf-8").replace("- [ ] Nobody else", "- [x] Nobody else")
+        path.write_text(ticked, encoding="utf-8")
+        join(folder, "Hospital C")
+        assert leave(folder, "Hospital A")
+        text = path.read_text(encoding="utf-8")
+        before, clients, after = re.split(r"^## Clients$|^## Value$", text, flags=re.MULTILINE)
+        assert (before, after) == (
+            ticked.split("## Clients\n")[0],
+            ticked.split("## Value")[1],
+        )  # as they were ticked
+        assert re.findall(r"^- \[(.)\] (Hospital .)", clients, re.MULTILINE) == [
+            ("x", "Hospital A"),
+            (" ", "Hospital B"),
+            (" ", "Hospital C"),
+        ]
+        assert "Hospital A has left" in clients
+        assert "shows 2 that are online" in clients
+        assert "- [x] Hospital B (`clients/0-hospital-b`) is registered" in clients_part(
+            [RegisteredClient("Hospital B", key="ssh-ed25519 …")]
+        )
+        path.write_text("my own list", encoding="utf-8")
+        join(folder, "Hospital D")
+        assert path.read_text(encoding="utf-8") == "my own list"

@@ -33,7 +33,9 @@ def test_it_can_be_seen_on_a_phone_and_a_desk(tmp_path: Path, one_thread: None) 
             assert browser.messages == []
             assert browser.requests == [page.resolve().as_uri()]
             assert browser.evaluate("document.documentElement.scrollWidth") <= width
-            wider = "[...document.querySelectorAll('.scroll')].filter(s => s.scrollWidth > s.clientWidth).length"
+            wider = (
+                "[...document.querySelectorAll('.scroll')].filter(s => s.scrollWidth > s.clientWidth).length"
+            )
             assert browser.evaluate(wider) == 0  # on a phone the rows of tables stand one below the other
             drawn = "[...document.querySelectorAll('svg')].map(s => s.querySelectorAll('circle').length)"
             assert browser.evaluate(drawn) == [2, 2, 2, 1]

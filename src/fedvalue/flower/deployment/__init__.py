@@ -2,6 +2,8 @@
 
 _certificates  an authority of the consortium, and a certificate for its server
 _signing       apps with the operator's signature, which nodes ask for
+_checklist     CHECKLIST.md, and its part about the clients, which follows the roster
+_texts         templates of the files
 _files         the folder of a deployment: `deploy`, `join`, `renew`
 _link          the SuperLink by its Control API
 _operate       what an operator does with it: `register`, `leave`, `run_deployment`, `plan_deployment`

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from importlib.metadata import version
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedvalue._checks import whole
 from fedvalue._files import write_json
-from fedvalue._text import markdown_text
 from fedvalue._version import __version__
 from fedvalue.errors import InputError
-from fedvalue.flower._app_files import Value, toml_value, write_app
+from fedvalue.flower._app_files import Value, write_app
 from fedvalue.flower._names import check_names
 from fedvalue.flower._registered import RegisteredClient, read_roster, write_roster
 from fedvalue.flower.deployment._certificates import (
@@ -29,10 +26,9 @@ from fedvalue.flower.deployment._certificates import (
     make_server_certificate,
     renew_server_certificate,
 )
+from fedvalue.flower.deployment._checklist import CHECKLIST, clients_part, renew_clients_part
 from fedvalue.flower.deployment._signing import make_signing_key, trusted_entities
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from fedvalue.flower.deployment._texts import folder_of, text_of
 
 __all__ = [
     "APP",
@@ -197,7 +193,8 @@ def join(folder: Path, name: str) -> Path:
         mine = _write_clients_folder(folder, deployment, name, len(clients), len(clients) + 1)
     except OSError as error:
         raise InputError(f"Cannot write to {folder}: {error.strerror}.") from error
-    write_roster(folder / ROSTER, [*clients, RegisteredClient(name)])
+    write_roster(folder / ROSTER, everyone := [*clients, RegisteredClient(name)])
+    renew_clients_part(folder, everyone)
     return mine
 
 
@@ -228,19 +225,19 @@ def _make_keys(folder: Path, deployment: Deployment, days: int) -> datetime:
 
 
 def _write_operators_files(folder: Path, d: Deployment, clients: Sequence[str], until: datetime) -> None:
-    folders = [(name, _folder_of(name, place)) for place, name in enumerate(clients)]
-    facts = {"clients": folders, "until": f"{until:%Y-%m-%d}", "forbidden": _FORBIDDEN, "curl": _CURL}
-    for file in ("nginx.conf", "CHECKLIST.md"):
-        (folder / file).write_text(_text(file, d, **facts), encoding="utf-8")
-    _write_program(folder / "superlink.sh", _text("superlink.sh", d))
-    (folder / "flwr" / "config.toml").write_text(_text("config.toml", d), encoding="utf-8")
+    part = clients_part([RegisteredClient(name) for name in clients])
+    facts = {"clients_part": part, "until": f"{until:%Y-%m-%d}", "forbidden": _FORBIDDEN, "curl": _CURL}
+    for file in ("nginx.conf", CHECKLIST):
+        (folder / file).write_text(text_of(file, d=d, **facts), encoding="utf-8")
+    _write_program(folder / "superlink.sh", text_of("superlink.sh", d=d))
+    (folder / "flwr" / "config.toml").write_text(text_of("config.toml", d=d), encoding="utf-8")
     for unit in _UNITS:
-        (folder / "systemd" / unit).write_text(_text(unit, d), encoding="utf-8")
+        (folder / "systemd" / unit).write_text(text_of(unit, d=d), encoding="utf-8")
 
 
 def _write_clients_folder(folder: Path, d: Deployment, name: str, place: int, count: int) -> Path:
     """What a client is given: nothing of it is secret."""
-    mine = folder / "clients" / _folder_of(name, place)
+    mine = folder / "clients" / folder_of(name, place)
     mine.mkdir(parents=True)
     certificate = (folder / _AUTHORITY).read_text(encoding="utf-8")
     facts = {
@@ -255,48 +252,19 @@ def _write_clients_folder(folder: Path, d: Deployment, name: str, place: int, co
     texts = {
         "ca.crt": certificate,
         "trusted.yaml": trusted_entities(folder / SIGNING_KEY),
-        "README.md": _text("client/README.md", d, **facts),
-        "node.toml": _text("client/node.toml", d, **facts),
-        _NODE_UNIT: _text(_NODE_UNIT, d),
+        "README.md": text_of("client/README.md", d=d, **facts),
+        "node.toml": text_of("client/node.toml", d=d, **facts),
+        _NODE_UNIT: text_of(_NODE_UNIT, d=d),
     }
     for file, text in texts.items():
         (mine / file).write_text(text, encoding="utf-8")
-    _write_program(mine / "node.sh", _text("client/node.sh", d))
+    _write_program(mine / "node.sh", text_of("client/node.sh", d=d))
     return mine
 
 
 def _write_program(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
-
-
-def _text(template: str, d: Deployment, **facts: Any) -> str:
-    return _templates().get_template(f"{template}.j2").render(d=d, **facts)
-
-
-def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("fedvalue.flower.deployment"),
-        autoescape=False,  # each file has rules of its own: the filters below
-        keep_trailing_newline=True,
-        lstrip_blocks=True,
-        trim_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters |= {"sh": shlex.quote, "toml": toml_value, "md": markdown_text}
-    return environment
-
-
-def _folder_of(name: str, place: int) -> str:
-    """A name for a folder that every system takes.
-
-    >>> _folder_of("Charité Berlin", 2), _folder_of("診療所", 3)
-    ('2-charite-berlin', '3-client')
-    """
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    return f"{place}-{re.sub(r'[^a-z0-9]+', '-', plain).strip('-')[:40].strip('-') or 'client'}"
 
 
 def _fingerprint(certificate: str) -> str:

@@ -19,6 +19,7 @@ from fedvalue.flower._names import comparable
 from fedvalue.flower._plan import PLAN_FILE, FederationPlan
 from fedvalue.flower._registered import RegisteredClient, key_of, read_roster, write_roster
 from fedvalue.flower._results import Awaited
+from fedvalue.flower.deployment._checklist import renew_clients_part
 from fedvalue.flower.deployment._files import (
     APP,
     DATABASE,
@@ -76,6 +77,7 @@ def register(
         link.register(key, clients[place].name)
     clients[place] = RegisteredClient(clients[place].name, " ".join(line.split()[:2]), signing)
     write_roster(folder / ROSTER, clients)
+    renew_clients_part(folder, clients)
     return _fingerprint(line)
 
 
@@ -93,6 +95,7 @@ def leave(folder: Path, name: str) -> str:
             link.unregister(key_of(clients[place].key, "a key"))
     clients[place] = RegisteredClient(clients[place].name, left=True)
     write_roster(folder / ROSTER, clients)
+    renew_clients_part(folder, clients)
     return clients[place].name
 
 
