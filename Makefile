@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast check lint types docs site dist peers test-peers nginx clean
+.PHONY: demo test test-fast check lint types docs site dist peers shapleig test-peers nginx clean
 
 # Ten clients share handwritten digits: a free rider, an exact copy and a label-flipper among honest clients.
 # What each is worth, exactly; then how close 32 of the 1,024 coalitions come.
@@ -65,15 +65,25 @@ nginx:
 	    && timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends nginx-light; } \
 	  || echo "nginx is not installed; the test that needs it is skipped"
 
-# Packages to compare against, in an environment of their own: they pin other versions of numpy.
-peers: .venv-peers/.installed
+# Packages to compare against, in an environment of their own: shapiq 1.8 wants Python 3.12, and pyDVL a NumPy that 3.13 has not.
+PEERS := .venv-peers
+PEERS_PIP := $(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-test-peers: .venv-peers/.installed
-	OMP_NUM_THREADS=1 .venv-peers/bin/python -m pytest tests/adapters/test_adapters.py
+peers: $(PEERS)/.installed
 
-.venv-peers/.installed: pyproject.toml constraints.txt
-	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[peers]"
+# With ShaplEIG, whose Gaussian process needs torch. Where pip would fetch torch with CUDA (gigabytes), install it without before.
+shapleig: $(PEERS)/.installed
+	$(PEERS_PIP) -e ".[peers,shapleig]"
+
+test-peers: $(PEERS)/.installed
+	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/adapters/test_adapters.py tests/indices tests/bench
+
+$(PEERS)/bin/python:
+	@path=$$($(PYTHON) tools/pythons.py 3.12) || { echo "make peers needs Python 3.12. Install it and try again."; exit 1; }; \
+	$$path -m venv $(PEERS)
+
+$(PEERS)/.installed: pyproject.toml constraints.txt | $(PEERS)/bin/python
+	$(PEERS_PIP) -e ".[peers]"
 	touch $@
 
 $(VENV)/bin/python:
@@ -89,4 +99,4 @@ $(VENV)/.installed-dev: pyproject.toml paper/pyproject.toml constraints.txt | $(
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -12,9 +12,10 @@ Methods with standard errors get a second table: in which share of the runs ther
 often it held the true value (mean over games, and the worst game), and its half-width relative to the mean
 absolute error (about 2.5 where errors are normal and the interval is neither too wide nor too narrow).
 
-With --peers the estimators of shapiq and pyDVL run too; `peers.py` says how they are kept to the budget. A
-third table sets our methods against their namesakes: ratio of the errors above, ± 95 % from the spread over seeds
-(jackknife); below 1 ours is the more accurate.
+With --peers the estimators of shapiq and pyDVL run too, all that are installed or those that are named; `peers.py` says how
+they are kept to the budget, and `--apart` what they are helped with. Further tables then say what each took, set `surrogate` (or
+the first of --methods) against the best peer in each game, and our methods against their namesakes: ratio of the errors above,
+± 95 % from the spread over seeds (jackknife); below 1 ours is the more accurate.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import argparse
 import json
 import math
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -35,8 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fedvalue as fv
+from _peer_tables import best_peer_table, namesake_table, seconds_table
 from _table import table
-from peers import NAMESAKES, PEERS, missing_packages, peer_values
+from peers import PEERS, installed_peers, missing_packages, peer_values
 
 LEVEL = 0.95
 
@@ -50,7 +53,7 @@ class Case(NamedTuple):
 
 
 class Score(NamedTuple):
-    """One run of one method. The last three are None where the run gave no interval."""
+    """One run of one method, its CPU seconds included. The last three are None where the run gave no interval."""
 
     game: str
     method: str
@@ -58,6 +61,7 @@ class Score(NamedTuple):
     seed: int
     error: float
     skill: float
+    seconds: float
     covered: float | None = None
     half_width: float | None = None
     absolute_error: float | None = None
@@ -77,21 +81,22 @@ class Summary:
 
 def main() -> int:
     arguments = _arguments()
-    if arguments.peers and missing_packages():
-        print(
-            f"--peers needs {' and '.join(missing_packages())}. Run `make peers`, then use "
-            ".venv-peers/bin/python; or: pip install -e '.[peers]'.",
-            file=sys.stderr,
-        )
+    peers = [] if arguments.peers is None else arguments.peers or installed_peers()
+    wrong = _wrong_peers(peers)
+    if wrong:
+        print(wrong, file=sys.stderr)
         return 2
     cases = load_cases(arguments.dir, arguments.array)
     if not cases:
         print(f"No .npz file in {arguments.dir} holds 2**n numbers as {arguments.array!r}.", file=sys.stderr)
         return 2
     ours = arguments.methods or [m.name for m in fv.methods() if m.guarantee != "exact" and not m.view]
-    names = ours + list(PEERS) * arguments.peers
-    run = partial(scores_of, arguments.dir, arguments.array, tuple(ours), arguments.peers)
-    tasks = [(budget, seed) for budget in arguments.budgets for seed in range(arguments.seeds)]
+    names = ours + peers
+    run = partial(
+        scores_of, arguments.dir, arguments.array, ours, peers, arguments.slow_seeds, arguments.apart
+    )
+    # Large budgets take longest, so they come first.
+    tasks = [(budget, seed) for budget in reversed(arguments.budgets) for seed in range(arguments.seeds)]
     scores = list(_in_parallel(run, tasks, arguments.processes))
 
     note = f"{arguments.array}, mean of {arguments.seeds} seeds"
@@ -104,11 +109,24 @@ def main() -> int:
     print(f"Relative l2 error and skill, geometric mean over {len(cases)} games ({note})\n")
     print(_accuracy_table(overall, names, arguments.budgets))
     print("\n–: the method needs a larger budget\n")
+    slow = [name for name in peers if PEERS[name].slow]
+    if slow and arguments.slow_seeds < arguments.seeds:
+        print(f"{', '.join(slow)}: {arguments.slow_seeds} of the {arguments.seeds} seeds\n")
     print(f"{LEVEL:.0%} intervals of the methods that have them\n")
     print(_interval_table(overall, names, arguments.budgets))
-    if arguments.peers:
-        print("\nError relative to the namesake in a peer (below 1: ours is more accurate)\n")
-        print(_namesake_table(scores, arguments.budgets))
+    if peers:
+        errors = {(s.method, s.budget, s.game, s.seed): s.error for s in scores}
+        print("\nCPU seconds of a run, median (of the method alone: no training)\n")
+        seconds = {(s.method, s.budget, s.game, s.seed): s.seconds for s in scores}
+        print(seconds_table(seconds, names, arguments.budgets))
+        print(
+            f"\nError of {ours[0]} relative to the best peer in each game (below 1: ours is more accurate)\n"
+        )
+        print(best_peer_table(errors, ours[0], peers, arguments.budgets))
+        namesakes = namesake_table(errors, arguments.budgets)
+        if namesakes:
+            print("\nError relative to the namesake in a peer (below 1: ours is more accurate)\n")
+            print(namesakes)
     if arguments.json:
         report = {"games": [case.name for case in cases], "array": arguments.array, "seeds": arguments.seeds}
         arguments.json.write_text(json.dumps(report | _plain(overall, scores), indent=1) + "\n")
@@ -126,13 +144,41 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--array", default="accuracy", help="which array of the files is the utility")
-    parser.add_argument("--peers", action="store_true", help="also run shapiq and pyDVL")
+    parser.add_argument(
+        "--peers",
+        type=_listed,
+        nargs="?",
+        const=[],
+        metavar="NAME,NAME,…",
+        help="also run shapiq and pyDVL; by name, only these",
+    )
+    parser.add_argument(
+        "--slow-seeds", type=int, default=2, help="seeds of peers that take seconds a run (default 2)"
+    )
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="give peers a game without the step from ∅, and add it afterwards",
+    )
     parser.add_argument(
         "--per-game", action="store_true", help="a table for each game before the overall one"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write summaries, overall and per game")
     parser.add_argument("--processes", type=int, default=2)
     return parser.parse_args()
+
+
+def _wrong_peers(names: Sequence[str]) -> str:
+    """What keeps these peers from running, in a sentence; nothing where nothing does."""
+    if names and missing_packages():
+        return (
+            f"--peers needs {' and '.join(missing_packages())}. Run `make peers`, then use "
+            ".venv-peers/bin/python; or: pip install -e '.[peers]'."
+        )
+    unknown = [name for name in names if name not in installed_peers()]
+    if unknown:
+        return f"Not among the peers that are installed: {', '.join(unknown)}. There are {', '.join(installed_peers())}."
+    return ""
 
 
 def _listed(text: str) -> list[str]:
@@ -158,22 +204,33 @@ def load_cases(folder: Path, array: str) -> list[Case]:
 
 
 def scores_of(
-    folder: Path, array: str, methods: Sequence[str], peers: bool, budget: str, seed: int
+    folder: Path,
+    array: str,
+    methods: Sequence[str],
+    peers: Sequence[str],
+    slow_seeds: int,
+    apart: bool,
+    budget: str,
+    seed: int,
 ) -> list[Score]:
     """All methods on all games, at one budget and with one seed."""
     scores = []
     for case in load_cases(folder, array):
         count = coalitions(budget, case.game.n)
         for name in methods:
+            began = time.process_time()
             try:
                 found = fv.value(case.game, name, count, seed)
             except fv.BudgetError:
                 continue
-            scores.append(_score(case, name, budget, seed, found.mean, found.interval(LEVEL)))
-        for name in PEERS if peers else ():
-            values = peer_values(name, case.game.utilities, count, seed)
-            if values is not None:
-                scores.append(_score(case, name, budget, seed, values, None))
+            seconds = time.process_time() - began
+            scores.append(_score(case, name, budget, seed, seconds, found.mean, found.interval(LEVEL)))
+        for name in peers:
+            if PEERS[name].slow and seed >= slow_seeds:
+                continue
+            result = peer_values(name, case.game.utilities, count, seed, apart=apart)
+            if result is not None:
+                scores.append(_score(case, name, budget, seed, result.seconds, result.values, None))
     return scores
 
 
@@ -182,11 +239,12 @@ def _score(
     method: str,
     budget: str,
     seed: int,
+    seconds: float,
     mean: NDArray[np.float64],
     interval: NDArray[np.float64] | None,
 ) -> Score:
     error, skill = fv.scoring.relative_l2(mean, case.truth), fv.scoring.skill(mean, case.truth)
-    score = Score(case.name, method, budget, seed, error, skill)
+    score = Score(case.name, method, budget, seed, error, skill, seconds)
     if interval is None:
         return score
     distance = np.abs(mean - case.truth)
@@ -221,7 +279,7 @@ def _in_parallel(run: Any, tasks: Sequence[tuple[str, int]], processes: int) -> 
 def summaries(scores: Iterable[Score]) -> dict[tuple[str, str], Summary]:
     """Summaries by method and budget."""
     by_game: dict[tuple[str, str], dict[str, list[Score]]] = defaultdict(lambda: defaultdict(list))
-    for score in sorted(scores):
+    for score in sorted(scores, key=lambda score: score[:4]):
         by_game[score.method, score.budget][score.game].append(score)
     return {key: _summary(list(games.values())) for key, games in by_game.items()}
 
@@ -286,36 +344,6 @@ def _interval_table(found: Summaries, names: Sequence[str], budgets: Sequence[st
     ]
     header = ["method", "γ", "runs with", "coverage", "worst game", "half-width / |error|"]
     return table(header, rows)
-
-
-def _namesake_table(scores: Sequence[Score], budgets: Sequence[str]) -> str:
-    errors = {(s.method, s.budget, s.game, s.seed): s.error for s in scores}
-    games, seeds = sorted({s.game for s in scores}), sorted({s.seed for s in scores})
-
-    def cell(budget: str, ours: str, peer: str) -> str:
-        try:
-            both = np.array([[[errors[m, budget, g, s] for s in seeds] for g in games] for m in (ours, peer)])
-        except KeyError:  # one of the two cannot run at this budget
-            return "–"
-        ratio, margin = _error_ratio(*both)
-        return f"{ratio:.3f} ± {margin:.3f}"
-
-    rows = ([f"{ours} / {peer}", *(cell(b, ours, peer) for b in budgets)] for ours, peer in NAMESAKES)
-    return table(["methods", *(f"γ={budget}" for budget in budgets)], rows)
-
-
-def _error_ratio(ours: NDArray[np.float64], peer: NDArray[np.float64]) -> tuple[float, float]:
-    """Ratio of the errors (games × seeds) as in the table, and half of its 95 % interval."""
-
-    def log_ratio(seeds: NDArray[np.intp]) -> float:
-        return float(np.mean(np.log(ours[:, seeds].mean(1)) - np.log(peer[:, seeds].mean(1))))
-
-    every = np.arange(ours.shape[1])
-    ratio = math.exp(log_ratio(every))
-    if len(every) < 2:
-        return ratio, math.nan
-    without_one = np.array([log_ratio(np.delete(every, j)) for j in every])
-    return ratio, ratio * 1.96 * math.sqrt((len(every) - 1) * without_one.var())
 
 
 def _plain(overall: Summaries, scores: Sequence[Score]) -> dict[str, Any]:

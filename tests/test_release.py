@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,10 @@ def test_nothing_is_tried_with_libraries_for_gpus(monkeypatch: pytest.MonkeyPatc
     cuda = ["nvidia-nccl-cu13", "nvidia-cublas"]
     with pytest.raises(RuntimeError, match=r"2 packages of CUDA.*PIP_EXTRA_INDEX_URL"):
         try_dist.refuse_cuda(("pip", "install"), tmp_path / "report.json")
+
+
+def test_a_python_that_is_not_there_is_said() -> None:
+    command = [sys.executable, str(ROOT / "tools" / "pythons.py"), "9.98", "9.99"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "None of these Pythons is installed: 9.98, 9.99.\n"

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from pythons import pythons
 
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -27,18 +28,6 @@ values = fv.value(fv.FunctionGame(6, lambda clients: len(clients) ** 0.5, batch=
 assert abs(values.mean.sum() - 6 ** 0.5) < 1e-6, values
 """
 WITHOUT_TORCH = "fedvalue[torch]"  # what training says that is missing
-
-
-def pythons() -> list[str]:
-    """The interpreters: on the PATH under their versions, or where pyenv keeps them."""
-    kept = sorted((Path.home() / ".pyenv" / "versions").glob("*/bin/python"))
-    found = []
-    for version in PYTHONS:
-        of_pyenv = (str(path) for path in kept if path.parts[-3].startswith(f"{version}."))
-        path = next(of_pyenv, None) or shutil.which(f"python{version}")
-        if path:
-            found.append(path)
-    return found
 
 
 def run(*command: str | Path, fails: bool = False) -> str:
@@ -115,7 +104,7 @@ def main() -> int:
         print(f"Expected one wheel in dist/, found {len(wheels)}. Run make dist.", file=sys.stderr)
         return 2
     failed = 0
-    for python in pythons():
+    for python in pythons(PYTHONS):
         try:
             print(tried(python, wheels[0], given.torch), flush=True)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
