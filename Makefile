@@ -71,7 +71,7 @@ PEERS_PIP := $(PEERS)/bin/pip install --quiet --disable-pip-version-check -c con
 
 peers: $(PEERS)/.installed
 
-# With ShaplEIG, whose Gaussian process needs torch. Where pip would fetch torch with CUDA (gigabytes), install it without before.
+# With ShaplEIG, whose Gaussian process needs torch. PIP_EXTRA_INDEX_URL names an index with CPU builds; with CUDA it is gigabytes.
 shapleig: $(PEERS)/.installed
 	$(PEERS_PIP) -e ".[peers,shapleig]"
 
