@@ -54,6 +54,7 @@ CORE = [name for name in MODULES if not name.startswith(("fedvalue.cli", "fedval
 ESTIMATOR_FILES = [name for name in MODULES if name.startswith("fedvalue.estimators.")]
 # What an estimator may know besides the files of its own folder.
 FOR_ESTIMATORS = {
+    "fedvalue.by_size",
     "fedvalue.coalitions",
     "fedvalue.values",
     "fedvalue.weights",
@@ -64,7 +65,7 @@ FOR_ESTIMATORS = {
 # One direction, no way back: a file or folder may import what stands in its own line or above.
 FLOW = [
     "_version errors per_row outcome _text _html _files _checks _extras _imports _interrupt coalitions",
-    "yardsticks weights",
+    "yardsticks weights by_size",
     "indices",
     "precision values scoring",
     "store",

@@ -69,7 +69,9 @@ class TestOwen:
         v = self.table(blocks)
         known = {mask: float(v[mask]) for mask in weights.masks}
         assert weights.of(known) == pytest.approx(weights.apply(v))
-        assert weights.missing(known) == []
+        assert weights.known_in(known)
+        assert not weights.known_in([*known][1:])
+        assert weights.adds_up
 
     def test_who_adds_the_same_in_one_group_gets_the_same(self, blocks: Blocks) -> None:
         sizes = np.array([mask.bit_count() for mask in range(1 << clients_of(blocks))])

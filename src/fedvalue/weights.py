@@ -12,7 +12,7 @@ the Shapley value of the group in the game whose players are the groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fedvalue._checks import did_you_mean, expect
 from fedvalue._text import is_one_line
-from fedvalue.coalitions import mask_of, members, shapley_weights
+from fedvalue.coalitions import full_mask, mask_of, members, shapley_weights
 from fedvalue.errors import InputError
 
 __all__ = [
@@ -72,9 +72,16 @@ class Weights:
         values: Array = np.tensordot(self.matrix, table[list(self.masks)], axes=1)
         return values
 
-    def missing(self, known: Iterable[int]) -> list[int]:
-        """Coalitions that count and are not known."""
-        return sorted(set(self.masks) - set(known))
+    @property
+    def adds_up(self) -> bool:
+        """Whether the values are parts of v(N) − v(∅)."""
+        ends = {0: -1.0, full_mask(self.n): 1.0}
+        wanted = [ends.get(mask, 0.0) for mask in self.masks]
+        return sum(wanted) == 0 and bool(np.abs(self.matrix.sum(0) - wanted).max() < 1e-9)
+
+    def known_in(self, known: Collection[int]) -> bool:
+        """Whether all coalitions that count are among these."""
+        return set(self.masks) <= set(known)
 
     def of(self, utilities: Mapping[int, float]) -> Array:
         """The values, from utilities of all coalitions that count."""

@@ -203,7 +203,7 @@ class TestByTheSurrogate:
         with pytest.raises(
             MethodError, match=r"rest on 16,384 coalitions; the surrogate weighs at most 8,192"
         ):
-            fv.value(game, "surrogate", 40, index="banzhaf")
+            fv.value(game, "surrogate", 40, index={"client-0": 2.0})
         low, high = fv.value(game, "surrogate", 40, index="leave-one-out").interval().T
         assert (low <= 1).all()
         assert (high >= 1).all()

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.by_size import AnyWeights, shapley_values, sizes, total, weighted_marginals
 from fedvalue.coalitions import shapley_weights
 from fedvalue.estimators._plan import Plan
-from fedvalue.estimators._shapley import shapley_values, sizes, total, weighted_marginals
 from fedvalue.estimators.surrogate import FURTHER_SEEDS, luck_between, luck_of_a_seed, trained_again
 from fedvalue.values import Estimate
-from fedvalue.weights import Weights
 
 __all__ = ["exact_cc", "exact_mc", "exact_perm", "shapley_values"]
 
@@ -29,7 +28,7 @@ def exact_mc(
     *,
     noise: bool = True,
     most_seeds: int | None = 1,
-    weights: Weights | None = None,
+    weights: AnyWeights | None = None,
     solve: Callable[[Array], Array] | None = None,
 ) -> Plan:
     """MC-SV (Eq. 4): φ_i = Σ_{S∌i} [v(S∪i) − v(S)] / (n·C(n−1,|S|)).
@@ -77,7 +76,7 @@ def _mean_table(n: int, most_seeds: int | None) -> Generator[Any, Array, Array]:
     return np.append(v[0], v[1:].reshape(most_seeds, -1).mean(0))
 
 
-def _one_seed_with_its_luck(n: int, weights: Weights | None) -> Plan:
+def _one_seed_with_its_luck(n: int, weights: AnyWeights | None) -> Plan:
     again, everything = trained_again(n), 1 << n
     further = [(mask, seed) for seed in range(1, FURTHER_SEEDS + 1) for mask in again]
     v = yield [*((mask, 0) for mask in range(everything)), *further]

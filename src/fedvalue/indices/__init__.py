@@ -12,6 +12,7 @@ interval gives them with one.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,17 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue._checks import did_you_mean
+from fedvalue.by_size import AnyWeights
 from fedvalue.errors import InputError
-from fedvalue.indices._core import least_core, nucleolus
-from fedvalue.indices._semivalues import banzhaf, beta, leave_one_out, semivalue
+from fedvalue.indices._core import MOST_CLIENTS, least_core, nucleolus
+from fedvalue.indices._semivalues import banzhaf, beta, leave_one_out, own_sizes, uniform
 from fedvalue.indices._weighted import weighted
-from fedvalue.weights import Weights, shapley
 
 __all__ = ["INDICES", "SHAPLEY", "Index", "IndexLike", "read_index", "title_of"]
 
 Array: TypeAlias = "NDArray[np.float64]"
 SHAPLEY = "shapley"
-MOST_CLIENTS_OF_CORE = 12  # each of the 2^n coalitions is a constraint
+_MOST_OF_BETA = 1e6
 
 
 @dataclass(frozen=True)
@@ -46,17 +47,27 @@ class Index:
     name: str
     title: str
     adds_up: bool
-    weights: Callable[[int], Weights] | None = None
+    weights: Callable[[int], AnyWeights] | None = None
     solve: Callable[[Array], Array] | None = None
     anonymous: bool = True
+    most_clients: int | None = None
+
+    def check_clients(self, n: int) -> None:
+        """Refuses more clients than it can be computed for, before anything is trained."""
+        if self.most_clients is not None and n > self.most_clients:
+            raise InputError(
+                f"The index {self.name} is computed for up to {self.most_clients} clients. Got {n}: each of the 2^n coalitions is a "
+                "constraint."
+            )
 
 
-IndexLike: TypeAlias = "str | Index | Mapping[str, float]"
+IndexLike: TypeAlias = "str | Index | Mapping[str, float] | Sequence[float]"
 
 INDICES: dict[str, str] = {
     SHAPLEY: "the mean contribution over all orders of joining; adds up to v(N) − v(∅)",
     "banzhaf": "the mean contribution over all coalitions of the others, each counting the same",
     "beta(A,B)": "a mean of contributions by size: beta(16,1) looks at small coalitions, beta(1,16) at large ones",
+    "sizes(W0,W1,…)": "a mean of contributions in which coalitions of 0, 1, … others count in proportion to these n numbers",
     "leave-one-out": "what all would lose without the client",
     "weighted(NAME=W,…)": "Shapley values of clients of unequal weight; the others have weight 1",
     "least-core": "shares with which the most dissatisfied coalition is as content as possible; the most equal ones",
@@ -68,7 +79,8 @@ _WRITTEN = re.compile(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
 def read_index(given: IndexLike, names: Sequence[str] = ()) -> Index:
-    """A solution concept by its name, such as "banzhaf" or "beta(4,1)"; a dict from clients to weights means weighted Shapley values.
+    """A solution concept by its name, such as "banzhaf" or "beta(4,1)"; a dict from clients to weights means weighted Shapley values,
+    a list of n numbers how much coalitions of 0, 1, … others count.
 
     >>> read_index("beta(4, 1)").title
     'Beta(4, 1)-Shapley values'
@@ -77,14 +89,20 @@ def read_index(given: IndexLike, names: Sequence[str] = ()) -> Index:
         return given
     if isinstance(given, Mapping):
         return _weighted(given, names)
+    if isinstance(given, np.ndarray):
+        return _own_sizes(np.atleast_1d(given).tolist(), names)
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return _own_sizes(given, names)
     found = _WRITTEN.fullmatch(given) if isinstance(given, str) else None
     name, options = (found[1], found[2]) if found else ("", None)
     if name == "beta":
         return _beta(options)
+    if name == "sizes":
+        return _own_sizes([] if options is None else options.split(","), names)
     if name == "weighted":
         return _weighted(_pairs(options), names)
     if name not in _PLAIN or options is not None:
-        hint = did_you_mean(name or given, [*_PLAIN, "beta", "weighted"])
+        hint = did_you_mean(name or given, [*_PLAIN, "beta", "sizes", "weighted"])
         raise InputError(f"Expected an index: {', '.join(INDICES)}. Got {given!r}. {hint}".rstrip())
     return _PLAIN[name]
 
@@ -93,6 +111,8 @@ def title_of(name: str) -> str:
     """What values by this index are called; of names that are written nowhere here, the name."""
     if name.startswith("weighted"):
         return "Weighted Shapley values"
+    if name.startswith("sizes"):
+        return "Semivalues by size"
     try:
         return read_index(name).title
     except InputError:
@@ -100,21 +120,56 @@ def title_of(name: str) -> str:
 
 
 def _beta(options: str | None) -> Index:
-    parts = [part.strip() for part in (options or "").split(",")]
     try:
-        a, b = (float(part) for part in parts)
+        a, b = map(float, (options or "").split(","))
     except ValueError:
         raise InputError(
             f"Beta-Shapley values need two numbers, as in beta(16,1). Got {options!r}."
         ) from None
-    if not (0 < a <= 1e6 and 0 < b <= 1e6):
-        raise InputError(f"The numbers of beta must be above 0, and at most a million. Got {a:g} and {b:g}.")
+    if not (1 / _MOST_OF_BETA <= a <= _MOST_OF_BETA and 1 / _MOST_OF_BETA <= b <= _MOST_OF_BETA):
+        raise InputError(
+            f"The numbers of beta must be above 0, from a millionth to a million. Got {a:g} and {b:g}."
+        )
     return Index(
-        f"beta({a:g},{b:g})",
+        f"beta({_digits(a)},{_digits(b)})",
         f"Beta({a:g}, {b:g})-Shapley values",
         a == b == 1,
-        partial(semivalue, partial(beta, a=a, b=b)),
+        partial(beta, a=a, b=b),
     )
+
+
+def _own_sizes(given: Sequence[object], names: Sequence[str]) -> Index:
+    """How much each size counts, in proportion; without names it is not known how many clients there are."""
+    counts = [_number(part) for part in given]
+    usable = counts and all(math.isfinite(count) and count >= 0 for count in counts) and max(counts) > 0
+    if not usable:
+        raise InputError(
+            "sizes needs a number from 0 for each size of a coalition of others, not all of them 0, as in sizes(3,2,1). "
+            f"Got {str(list(given))[:80]}."
+        )
+    index = Index(
+        f"sizes({','.join(map(_digits, counts))})",
+        "Semivalues by size",
+        len(set(counts)) == 1,
+        partial(own_sizes, counts=counts),
+    )
+    if names:
+        own_sizes(len(names), counts)  # refuses another number of them
+    return index
+
+
+def _number(given: object) -> float:
+    """The number; nan where it is none."""
+    plain = given.strip() if isinstance(given, str) else given
+    try:
+        return math.nan if isinstance(plain, bool) or plain is None else float(plain)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _digits(number: float) -> str:
+    """All its digits, so that two numbers are never written alike."""
+    return repr(number).removesuffix(".0")
 
 
 def _pairs(options: str | None) -> dict[str, float]:
@@ -140,13 +195,15 @@ def _weighted(given: Mapping[str, float], names: Sequence[str]) -> Index:
         raise InputError(
             f"{who}{did_you_mean(strangers[0], names) if strangers else ''}Clients: {', '.join(names[:12])}."
         )
-    omega = np.array([given.get(name, 1.0) for name in names], np.float64)
+    omega = np.array([_number(given.get(name, 1.0)) for name in names])
     if not (np.isfinite(omega) & (omega >= 1e-3) & (omega <= 1e3)).all():
         raise InputError(
             f"Weights of clients must be numbers from 0.001 to 1,000. Got {dict(given)}: a client that is to get nothing is left out."
         )
     written = ",".join(
-        f"{name}={weight:g}" for name, weight in zip(names, omega.tolist(), strict=True) if name in given
+        f"{name}={_digits(weight)}"
+        for name, weight in zip(names, omega.tolist(), strict=True)
+        if name in given
     )
     return Index(
         f"weighted({written})", "Weighted Shapley values", True, partial(weighted, omega), anonymous=False
@@ -156,10 +213,10 @@ def _weighted(given: Mapping[str, float], names: Sequence[str]) -> Index:
 _PLAIN = {
     index.name: index
     for index in (
-        Index(SHAPLEY, "Shapley values", True, shapley),
-        Index("banzhaf", "Banzhaf values", False, partial(semivalue, banzhaf)),
+        Index(SHAPLEY, "Shapley values", True, uniform),
+        Index("banzhaf", "Banzhaf values", False, banzhaf),
         Index("leave-one-out", "Leave-one-out values", False, leave_one_out),
-        Index("least-core", "Least core", True, solve=least_core),
-        Index("nucleolus", "Nucleolus", True, solve=nucleolus),
+        Index("least-core", "Least core", True, solve=least_core, most_clients=MOST_CLIENTS),
+        Index("nucleolus", "Nucleolus", True, solve=nucleolus, most_clients=MOST_CLIENTS),
     )
 }

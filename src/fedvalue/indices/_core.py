@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.errors import InputError, UtilityError
+from fedvalue.errors import UtilityError
 
-__all__ = ["least_core", "nucleolus"]
+__all__ = ["MOST_CLIENTS", "least_core", "nucleolus"]
 
 Array = NDArray[np.float64]
-_MOST_CLIENTS = 12  # each of the 2^n coalitions is a constraint
+MOST_CLIENTS = 12  # each of the 2^n coalitions is a constraint
 _NOTHING = 1e-9  # of the largest utility, and of the price of a constraint
 _PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -62,10 +62,6 @@ def nucleolus(table: Array) -> Array:
 def _game(table: Array) -> tuple[int, float, float, Array, Array]:
     """The number of clients; the unit in which v(N) and v(S) are, v(∅) being 0; who is in S, the coalitions between ∅ and N."""
     n = (len(table) - 1).bit_length()
-    if n > _MOST_CLIENTS:
-        raise InputError(
-            f"The least core and the nucleolus are computed for up to {_MOST_CLIENTS} clients. Got {n}."
-        )
     gains = table - table[0]
     unit = float(np.abs(gains).max()) or 1.0
     inside = (np.arange(1, len(table) - 1)[:, None] >> np.arange(n) & 1).astype(float)

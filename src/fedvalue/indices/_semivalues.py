@@ -1,54 +1,55 @@
-"""Semivalues: means of contributions with a weight for every size (Dubey, Neyman and Weber 1981)."""
+"""How much the sizes of coalitions count in semivalues: computed from ratios of neighbours, so that n may be a thousand and more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.coalitions import full_mask
+from fedvalue.by_size import BySize
 from fedvalue.errors import InputError
-from fedvalue.weights import MOST_COALITIONS, Weights
 
-__all__ = ["banzhaf", "beta", "leave_one_out", "semivalue"]
+__all__ = ["banzhaf", "beta", "leave_one_out", "own_sizes", "uniform"]
 
 Array = NDArray[np.float64]
 
 
-def banzhaf(n: int) -> Array:
-    """Every coalition of the others counts the same (Wang and Jia, Data Banzhaf, AISTATS 2023)."""
-    return np.full(n, 2.0 ** (1 - n))
+def uniform(n: int) -> BySize:
+    """All sizes count the same: the Shapley value."""
+    return BySize(n, np.full(n, 1 / n))
 
 
-def beta(n: int, a: float, b: float) -> Array:
+def banzhaf(n: int) -> BySize:
+    """Every coalition of the others counts the same (Wang and Jia, Data Banzhaf, AISTATS 2023): sizes as there are coalitions."""
+    s = np.arange(n - 1)
+    return _by_ratios(n, np.log((n - 1 - s) / (s + 1)))
+
+
+def beta(n: int, a: float, b: float) -> BySize:
     """Beta(a, b)-Shapley (Kwon and Zou, AISTATS 2022): B(s + b, n − 1 − s + a) / B(a, b) for a coalition of s others."""
-    from scipy.special import betaln
-
-    s = np.arange(n)
-    weights: Array = np.exp(betaln(s + b, n - 1 - s + a) - betaln(a, b))
-    return weights
+    s = np.arange(n - 1)
+    of_coalition = np.log(s + b) - np.log(n - 2 - s + a)
+    return _by_ratios(n, np.log((n - 1 - s) / (s + 1)) + of_coalition)
 
 
-def semivalue(weight_of_size: Callable[[int], Array], n: int) -> Weights:
-    """φ_i = Σ_{S∌i} weight(|S|)·[v(S∪i) − v(S)]."""
-    if 1 << n > MOST_COALITIONS:
-        raise InputError(
-            f"These values of {n} clients rest on all 2^{n} coalitions; at most {MOST_COALITIONS:,} can be weighed. "
-            "Leave-one-out and Shapley values need fewer."
-        )
-    masks = np.arange(1 << n)
-    inside = masks >> np.arange(n)[:, None] & 1
-    weight, size = weight_of_size(n), inside.sum(0)
-    joins, stays = np.append(0.0, weight)[size], np.append(weight, 0.0)[size]
-    return Weights(n, tuple(masks.tolist()), np.where(inside == 1, joins, -stays), np.eye(n))
-
-
-def leave_one_out(n: int) -> Weights:
+def leave_one_out(n: int) -> BySize:
     """v(N) − v(N∖i): the semivalue that looks at one coalition."""
-    everyone = full_mask(n)
-    masks = (0, *(everyone ^ 1 << i for i in range(n)), everyone) if n > 1 else (0, 1)
-    matrix = np.zeros((n, len(masks)))
-    matrix[:, -1] = 1
-    matrix[range(n), range(1, n + 1) if n > 1 else [0]] = -1
-    return Weights(n, masks, matrix, np.eye(n))
+    return BySize(n, np.append(np.zeros(n - 1), 1.0))
+
+
+def own_sizes(n: int, counts: Sequence[float]) -> BySize:
+    """Sizes 0, 1, … of the others count in proportion to these numbers."""
+    if len(counts) != n:
+        raise InputError(
+            f"sizes needs a number for each size of a coalition of others: {n} numbers for {n} clients. Got {len(counts)}."
+        )
+    relative = np.array(counts, np.float64) / max(counts)
+    return BySize(n, relative / relative.sum())
+
+
+def _by_ratios(n: int, log_ratios: Array) -> BySize:
+    """From the logarithms of how much a size counts by what the one before it does."""
+    logs = np.append(0.0, np.cumsum(log_ratios))
+    counts = np.exp(logs - logs.max())
+    return BySize(n, counts / counts.sum())

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.by_size import AnyWeights
 from fedvalue.values import Estimate
-from fedvalue.weights import Weights
 
 __all__ = ["with_luck_of_empty", "with_part", "with_replicates"]
 
@@ -50,7 +50,7 @@ def with_replicates(
     return replace(found, dof=freedom if estimate.dof is None else np.minimum(estimate.dof, freedom))
 
 
-def with_luck_of_empty(estimate: Estimate, variance: float, weights: Weights | None = None) -> Estimate:
+def with_luck_of_empty(estimate: Estimate, variance: float, weights: AnyWeights | None = None) -> Estimate:
     """The estimate with the error of a v(∅) that is a mean over seeds: an nth of it is in every Shapley value, in other
     weighted sums of utilities as much as they say."""
     if not variance or "training" not in estimate.parts or estimate.covariance is None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedvalue._checks import whole
+from fedvalue.by_size import AnyWeights
 from fedvalue.coalitions import Trial
 from fedvalue.errors import BudgetError, FedvalueError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS, Method, Plan, extra_trainings
@@ -23,7 +24,7 @@ from fedvalue.run._methods import (
     default_budget,
     default_method,
 )
-from fedvalue.weights import Blocks, Weights, blocks_of, owen
+from fedvalue.weights import Blocks, blocks_of, owen
 
 __all__ = [
     "Request",
@@ -59,7 +60,7 @@ class Request:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     blocks: Blocks | None = None
     index: Index = field(default_factory=partial(read_index, SHAPLEY))
-    weights: Weights | None = None  # how utilities are summed up to values; None: to Shapley values
+    weights: AnyWeights | None = None  # how utilities are summed up to values; None: to Shapley values
     seconds: float = 0.0
     idle: int = 0
 
@@ -124,6 +125,7 @@ def by_index(asked: Request, names: Sequence[str], index: IndexLike) -> Request:
         raise MethodError(
             f"{asked.method.name} cannot give the index {found.name}. Methods that can: {able}."
         )
+    found.check_clients(len(names))
     asked.index, asked.weights = found, None if found.weights is None else found.weights(len(names))
     return asked
 

@@ -94,6 +94,7 @@ def by_indices(values: Values, trained: Trained, which: Sequence[IndexLike]) -> 
 
 
 def _by_index(values: Values, trained: Trained, index: Index) -> Values:
+    index.check_clients(values.n)
     if index.weights is not None:
         return _told(values, index, sums(values, trained, index.weights(values.n)))
     assert index.solve is not None

@@ -10,11 +10,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.by_size import AnyWeights
 from fedvalue.coalitions import Trial, full_mask
 from fedvalue.errors import InputError
 from fedvalue.estimators import weighted_values
 from fedvalue.values import Values
-from fedvalue.weights import Weights
 
 __all__ = ["EXACT", "MODEL", "Sums", "Trained", "sums"]
 
@@ -88,9 +88,9 @@ class Sums:
         return reach
 
 
-def sums(values: Values, trained: Trained, weights: Weights) -> Sums:
+def sums(values: Values, trained: Trained, weights: AnyWeights) -> Sums:
     """The weighted sums of the game that the values are of."""
-    tables = trained.tables(weights.masks)
+    tables = trained.tables(weights.masks) if weights.known_in(trained.utilities) else None
     if tables is not None and (values.seeds == 1 or len(tables) >= values.seeds):
         of_tables = np.array([weights.of(table) for table in tables])
         mean = of_tables.mean(0)

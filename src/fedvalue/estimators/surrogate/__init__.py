@@ -24,6 +24,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedvalue._checks import whole
+from fedvalue.by_size import AnyWeights
 from fedvalue.coalitions import Trial
 from fedvalue.errors import BudgetError, MethodError
 from fedvalue.estimators._plan import Plan
@@ -46,9 +47,8 @@ from fedvalue.estimators.surrogate._seeds import (
     untrained_trials,
 )
 from fedvalue.estimators.surrogate._several_seeds import SeveralSeeds
-from fedvalue.estimators.surrogate._target import Target
+from fedvalue.estimators.surrogate._target import Target, target_of
 from fedvalue.values import Estimate
-from fedvalue.weights import Weights
 
 __all__ = [
     "FURTHER_SEEDS",
@@ -79,7 +79,7 @@ def surrogate(
     most_seeds: int | None = 1,
     known: Known | None = None,
     new: Sequence[int] | None = None,
-    weights: Weights | None = None,
+    weights: AnyWeights | None = None,
 ) -> Plan:
     """All trainings are chosen beforehand and made in one batch, then the process is fitted once.
 
@@ -93,7 +93,7 @@ def surrogate(
     With `weights` the values are these sums of utilities.
     """
     whole("The budget of the surrogate", budget, 1, _MOST, error=BudgetError)
-    target = None if weights is None else Target(weights)
+    target = None if weights is None else target_of(weights)
     least = _least(n, min_coalition)
     count = default_seeds(n, budget, most_seeds) if seeds is None else _checked(seeds, most_seeds)
     if new is not None and (count > 1 or own_seeds):
@@ -147,13 +147,13 @@ def _extrapolated(estimate: Estimate, least: int) -> Estimate:
     return replace(estimate, notes=[*estimate.notes, note])
 
 
-def weighted_values(n: int, utilities: Mapping[Trial, float], weights: Weights | None) -> Estimate:
+def weighted_values(n: int, utilities: Mapping[Trial, float], weights: AnyWeights | None) -> Estimate:
     """Any weighted sums of utilities, given those of some trainings; ∅ and N must be among them.
 
     `utilities` are by coalition and seed; v(∅) is that of the first seed. With one seed the sums are those of that seed.
     Without `weights` they are Shapley values, of any number of clients.
     """
-    target = None if weights is None else Target(weights)
+    target = None if weights is None else target_of(weights)
     seeds = {seed for _, seed in utilities}
     empty = utilities[0, min(seeds)]
     trained = {trial: utility for trial, utility in utilities.items() if trial[0]}
@@ -180,7 +180,7 @@ def surrogate_adaptive(
     min_coalition: int = 1,
     most_seeds: int | None = 1,
     known: Known | None = None,
-    weights: Weights | None = None,
+    weights: AnyWeights | None = None,
 ) -> Plan:
     """The plan of `surrogate` up to 3n + 2 or 4n + 2 trainings, then batches of the most informative ones.
 
@@ -190,7 +190,7 @@ def surrogate_adaptive(
     with several seeds, which of them trains a coalition is chosen too.
     """
     whole("The budget of the surrogate", budget, 1, _MOST, error=BudgetError)
-    wanted = None if weights is None else Target(weights)
+    wanted = None if weights is None else target_of(weights)
     least = _least(n, min_coalition)
     if target is not None and not target > 0:
         raise MethodError(f"The option 'target' must be a half-width above 0. Got {target!r}.")

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.by_size import BySize, signed_weights
 from fedvalue.coalitions import membership, shapley_weights
 
 __all__ = [
@@ -271,21 +272,23 @@ def nugget(q: Array, log_size: Array) -> tuple[Array, Slopes, float]:
     return rough + floor, slopes, _JITTER * (1 + math.exp(q[SIZE]))
 
 
-def nugget_rows(coalitions: Coalitions, variance: Array) -> Array:
-    """Cov(φ_i, v(T)) by the nugget of v(T) alone: its weight in the definition of the Shapley value."""
-    weight = np.append(shapley_weights(coalitions.n), 0.0)
-    size = coalitions.size
-    signed = np.where(coalitions.inside > 0, weight[size - 1][:, None], -weight[size][:, None])
-    return (variance[:, None] * signed).T
+def nugget_rows(coalitions: Coalitions, variance: Array, of_coalition: Array | None = None) -> Array:
+    """Cov(φ_i, v(T)) by the nugget of v(T) alone: its weight in the definition of the Shapley value, or in one by
+    other weights of coalitions by size.
+    """
+    weights = shapley_weights(coalitions.n) if of_coalition is None else of_coalition
+    return (variance[:, None] * signed_weights(coalitions.inside, weights)).T
 
 
-def nugget_prior(n: int, variance: Array) -> Array:
+def nugget_prior(n: int, variance: Array, by_size: BySize | None = None) -> Array:
     """Cov(φ_i, φ_j) by nuggets alone, `variance` being that of sizes 1..n, summed over all 2^n coalitions."""
     size = np.arange(1, n + 1)
-    with_i = shapley_weights(n)
-    without = np.append(with_i[1:], 0.0)
+    counts = np.ones(n) if by_size is None else n * by_size.chance  # every size, in units of the mean
+    weight = shapley_weights(n) if by_size is None else by_size.of_coalition
+    with_i = counts * weight
+    without, one_of_two = np.append(with_i[1:], 0.0), np.append(counts[:-1] * weight[1:], 0.0)
     # Among coalitions of size s: both in, both out, one of the two; the last has a minus from either side.
-    both = (size - 1) * with_i + (n - 1 - size) * without - 2 * (n - size) * without
+    both = (size - 1) * with_i + (n - 1 - size) * without - 2 * (n - size) * one_of_two
     off = float(variance @ both) / (n * (n - 1))
     diagonal = float(variance @ (with_i + without)) / n
     return off + (diagonal - off) * np.eye(n)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.estimators._shapley import shapley_values
+from fedvalue.by_size import AnyWeights, shapley_values
 from fedvalue.estimators.surrogate._constant import is_constant
 from fedvalue.estimators.surrogate._design import fixed_plan
 from fedvalue.estimators.surrogate._kernel import (
@@ -22,8 +22,7 @@ from fedvalue.estimators.surrogate._kernel import (
 )
 from fedvalue.estimators.surrogate._posterior import posterior, scale_given
 from fedvalue.estimators.surrogate._prior import UnfitError
-from fedvalue.estimators.surrogate._target import Target
-from fedvalue.weights import Weights
+from fedvalue.estimators.surrogate._target import target_of
 
 __all__ = [
     "FURTHER_SEEDS",
@@ -67,7 +66,7 @@ def luck_between(tables: Array) -> Array:
 
 
 def luck_of_a_seed(
-    n: int, empty: float, rows: Array, weights: Weights | None = None
+    n: int, empty: float, rows: Array, weights: AnyWeights | None = None
 ) -> tuple[Array, float] | None:
     """The covariance of the values of one seed around the expected ones, and its degrees of freedom.
 
@@ -93,7 +92,7 @@ def luck_of_a_seed(
         scale = scale_given(prior, trained, y)
     except UnfitError:
         return None
-    luck = luck_of_values(prior.q, n) if weights is None else Target(weights).luck(prior.q)
+    luck = luck_of_values(prior.q, n) if weights is None else target_of(weights).luck(prior.q)
     return luck * scale * spread**2, dof
 
 

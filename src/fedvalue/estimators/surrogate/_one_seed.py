@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.by_size import shapley_values
 from fedvalue.coalitions import full_mask
-from fedvalue.estimators._shapley import shapley_values
 from fedvalue.estimators.surrogate._constant import is_constant, lost_in_rounding
 from fedvalue.estimators.surrogate._design import best_additions, others
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
@@ -148,7 +148,8 @@ class OneSeed:
             return self._estimate(*self.fallback()), None
         if is_constant(observed, empty):  # whoever takes part, it is always the same
             equal = (centre - empty) * self.share
-            covariance = np.diag((equal / len(masks)) ** 2)
+            parts = (centre - empty) * self._like(np.full(n, 1 / n))
+            covariance = np.diag((parts / len(masks)) ** 2)
             estimate = self._estimate(equal, covariance, linear=self._linear(None))
             return replace(estimate, notes=[*estimate.notes, *lost_in_rounding(observed)]), None
         # Rounded, so that utilities in other units give the same numbers, not almost the same.
@@ -228,7 +229,7 @@ class OneSeed:
 
     def _adds_up(self) -> bool:
         """Whether the values are parts of v(N) − v(∅)."""
-        return bool(abs(self.share.sum() - 1) < 1e-9)
+        return self.target is None or self.target.weights.adds_up
 
     def steps(self) -> Array:
         """A further variance where most utilities are one and the same: v rises in steps, not smoothly.
@@ -254,7 +255,8 @@ class OneSeed:
             return self._like(np.zeros(n))
         sizes = np.arange(1.0, seen[-1])
         line = np.interp(np.log(sizes), np.log(seen), seen**power)
-        apart: Array = (line - sizes**power).sum() / (n - 1) * (alone - alone.mean())
+        counts = 1.0 if self.target is None else self.target.slopes[: len(sizes)]
+        apart: Array = (counts * (line - sizes**power)).sum() / (n - 1) * (alone - alone.mean())
         return self._like(_UNSEEN * apart)
 
     def fallback(self) -> tuple[Array, Array]:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.by_size import AnyWeights, BySize
 from fedvalue.errors import MethodError
+from fedvalue.estimators.surrogate._by_size_target import BySizeTarget
 from fedvalue.estimators.surrogate._kernel import Coalitions
 from fedvalue.estimators.surrogate._terms import Term, luck
 from fedvalue.weights import Weights
 
-__all__ = ["Target"]
+__all__ = ["Target", "target_of"]
 
 Array = NDArray[np.float64]
 
@@ -27,7 +30,7 @@ _AT_ONCE = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class ListedTarget:
     """Values that are weighted sums of utilities, as the process sees them; ∅ is left to others."""
 
     weights: Weights
@@ -39,6 +42,11 @@ class Target:
                 f"These values rest on {len(self.weights.masks):,} coalitions; the surrogate weighs at most {_MOST:,}. "
                 "Put clients into fewer groups, or train all coalitions (exact)."
             )
+
+    @property
+    def slopes(self) -> Array:
+        """See `BySizeTarget.slopes`: as in Shapley values, of which `Weights.like` makes a rough guess."""
+        return np.ones(self.weights.n)
 
     @cached_property
     def coalitions(self) -> Coalitions:
@@ -104,3 +112,11 @@ class Target:
         by_part = [self.prior(part, part.profile(q, log_size, log_size, False)[0]) for part in parts]
         found: Array = np.sum(by_part, axis=0)
         return found
+
+
+Target: TypeAlias = "ListedTarget | BySizeTarget"
+
+
+def target_of(weights: AnyWeights) -> Target:
+    """The target for these weights: in closed form where they depend on sizes alone."""
+    return BySizeTarget(weights) if isinstance(weights, BySize) else ListedTarget(weights)

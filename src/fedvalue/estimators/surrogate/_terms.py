@@ -42,9 +42,22 @@ from fedvalue.estimators.surrogate._kernel import (
     who_profile,
 )
 
-__all__ = ["Term", "luck", "shows_interactions", "terms"]
+__all__ = ["Level", "Term", "luck", "shows_interactions", "terms"]
 
 Profile = Callable[[Array, Array, Array, bool], tuple[Array, Slopes]]
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a term says of the mean utility of a size, which Shapley values do not depend on and other semivalues do.
+
+    The mean of W(S, T) over the coalitions S of size s is of_size[s − 1] · of(T); `tilt` is how `of` depends on who is in T, as
+    `direction` of the term is told: it makes the covariance of the mean with what clients add.
+    """
+
+    of_size: Array
+    of: Callable[[Coalitions], Array]
+    tilt: Array | float = 0.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,7 @@ class Term:
     weight: Array
     direction: Callable[[Coalitions], Array]
     prior: Array
+    level: Level | None = None
     is_luck: bool = False
 
 
@@ -72,7 +86,7 @@ def terms(n: int, landmarks: Landmarks, interactions: bool = True) -> list[Term]
     inner = np.where(np.arange(1, n + 1) < n, 1 / (n - 1), 0.0)
     at_the_end = np.where(inner > 0, 0.0, 1 / n)
     found = [
-        Term(size_profile, _ones, at_the_end, _everyone, np.ones((n, n))),
+        Term(size_profile, _ones, at_the_end, _everyone, np.ones((n, n)), _level_of(np.ones(n))),
         Term(who_profile, _shared, inner, lambda a: a.contrast.T, np.eye(n) - 1 / n),
         _subset_term(n, 2, inner),
     ]
@@ -133,9 +147,10 @@ def _landmark_term(deviation: Array, weight: int, anchors: list[float], inner: A
 
 def _subset_term(n: int, order: int, inner: Array) -> Term:
     """Interactions of all pairs (order 2) or triples (3), independent of each other."""
+    level = _level_of(_symmetric(n, order) / math.sqrt(math.comb(n, order)))
     if n <= order:  # nobody is outside: no first-order part that would tell clients apart
         nothing = np.zeros((n, n))
-        return Term(partial(subset_profile, order), _subsets(order), 0 * inner, _no_direction, nothing)
+        return Term(partial(subset_profile, order), _subsets(order), 0 * inner, _no_direction, nothing, level)
     b = order / (n - order)
     with_i, all_subsets = math.comb(n - 1, order - 1), math.comb(n, order)
     with_both = math.comb(n - 2, order - 2) + (with_i - math.comb(n - 2, order - 2)) * np.eye(n)
@@ -146,7 +161,24 @@ def _subset_term(n: int, order: int, inner: Array) -> Term:
         inner * _first_order_part(n, order),
         lambda a: _sum_zero(_products_with(a.contrast, order), order).T,
         prior,
+        level,
     )
+
+
+def _level_of(of_size: Array) -> Level:
+    """Of interactions that depend on size alone once all subsets are summed up."""
+    return Level(of_size, lambda a: of_size[a.size - 1])
+
+
+def _symmetric(n: int, order: int) -> Array:
+    """Σ over all pairs or triples of Π z_i of a coalition of size 1..n, which is the same for all of a size."""
+    size = np.arange(1, n + 1)
+    outside = 1 - size / n
+    if order == 2:
+        pairs: Array = -size * outside / 2
+        return pairs
+    triples: Array = (size * outside**3 - (n - size) * (size / n) ** 3) / 3
+    return triples
 
 
 def _no_direction(a: Coalitions) -> Array:
@@ -168,6 +200,7 @@ def _product_term(deviation: Array, inner: Array) -> Term:
         inner * _first_order_part(n, 2),
         lambda a: np.outer(towards, amount(a)),
         np.outer(towards, towards),
+        Level(-(x @ x) / 2 * _symmetric(n, 2) / math.comb(n, 2), amount, towards),
     )
 
 
