@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast check lint types docs site dist peers shapleig test-peers nginx clean
+.PHONY: demo test test-fast check lint types docs site dist hub peers shapleig test-peers nginx clean
 
 # Ten clients share handwritten digits: a free rider, an exact copy and a label-flipper among honest clients.
 # What each is worth, exactly; then how close 32 of the 1,024 coalitions come.
@@ -57,6 +57,11 @@ dist: $(VENV)/.installed-dev
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python tools/try_dist.py
 	$(BIN)/python tools/try_dist.py --torch
+
+# The valuation app as Flower's hub wants it, and its bundle, in build/hub. PUBLISHER is the account that publishes it.
+PUBLISHER ?= fedvalue
+hub: $(VENV)/.installed-dev
+	$(BIN)/python tools/hub.py build/hub --publisher $(PUBLISHER)
 
 # One test starts nginx, and says so where it is skipped. Nothing happens where it is there, or where it cannot be installed.
 nginx:

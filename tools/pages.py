@@ -38,14 +38,6 @@ REFERENCE: Mapping[str, tuple[str, str]] = {
         "MissingExtraError FedvalueWarning",
     ),
 }
-# What is not made by its own name in the pages, and the function that returns it.
-MADE_BY = {
-    "Audit": "audit",
-    "OtherIndices": "other_indices",
-    "Result": "run",
-    "Verdict": "verify",
-    "WhatIf": "what_if",
-}
 # Pages of the repository outside docs/, by their name on the site.
 ELSEWHERE = {
     "README.md": "index.md",
@@ -161,24 +153,8 @@ def reference() -> dict[str, str]:
         for name in names.split():
             path = f"fedvalue.{name}" if name == "scoring" else f"{fedvalue._HOME_OF[name]}.{name}"
             parts.append(f"::: {path}\n    options:\n      heading: fv.{name}\n      toc_label: {name}\n")
-            if ">>>" not in (getattr(fedvalue, name).__doc__ or ""):
-                parts.append(from_a_page(name))
         found[f"{page}.md"] = "\n".join(parts)
     return found
-
-
-def from_a_page(name: str) -> str:
-    """The shortest block of the pages that uses a name whose docstring has no example; nothing where there is none."""
-    found = []
-    for source, page in pages().items():
-        text = (ROOT / source).read_text(encoding="utf-8")
-        for fence in re.finditer(r"^```(?:python|pycon)\n.*?^```$", text, re.M | re.S):
-            if re.search(rf"\bfv\.{MADE_BY.get(name, name)}\b", fence[0]):
-                found.append((len(fence[0]), page, text.split("\n", 1)[0].lstrip("# "), fence[0]))
-    if not found:
-        return ""
-    _, page, title, block = min(found)
-    return f"From [{title}](../{page}):\n\n{block}\n"
 
 
 def gallery(folder: Path) -> str:

@@ -49,17 +49,8 @@ def tried(python: str, wheel: Path, torch: bool) -> str:
         own, command = environment / "bin" / "python", environment / "bin" / "fedvalue"
         before = megabytes(environment)
         what = f"fedvalue[torch] @ {wheel.as_uri()}" if torch else str(wheel)
-        install = (
-            own,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-compile",
-            "-c",
-            ROOT / "constraints.txt",
-            what,
-        )
+        pip = (own, "-m", "pip", "install", "--quiet", "--no-compile")
+        install = (*pip, "-c", ROOT / "constraints.txt", what)
         if torch:
             refuse_cuda(install, Path(folder) / "resolved.json")
         run(*install)

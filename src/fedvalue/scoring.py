@@ -1,4 +1,10 @@
-"""How far estimated values are from the true ones. Everything takes arrays or `Values`."""
+"""How far estimated values are from the true ones. Everything takes arrays or `Values`.
+
+>>> import fedvalue as fv
+>>> truth = fv.value([0.0, 1.0, 2.0, 4.0], "exact")
+>>> round(fv.scoring.relative_l2([1.0, 3.0], truth), 3), fv.scoring.kendall([1.0, 3.0], truth)
+(0.243, 1.0)
+"""
 
 from __future__ import annotations
 

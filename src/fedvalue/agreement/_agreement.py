@@ -28,7 +28,16 @@ _PARTS = {"format", "title", "made", "operator", "members", "job", "payout"}
 
 @dataclass(frozen=True)
 class Party:
-    """Somebody who takes part, with a public key as a line of text; "" for one who will not sign."""
+    """Somebody who takes part, with a public key as a line of text; "" for one who will not sign.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import fedvalue as fv
+    >>> from fedvalue.agreement import make_key
+    >>> public = make_key(Path(tempfile.mkdtemp()) / "bern")
+    >>> fv.Party("Bern", public.read_text()).key.split()[0]
+    'ssh-ed25519'
+    """
 
     name: str
     key: str = ""
@@ -40,6 +49,11 @@ class PayoutTerms:
 
     `absent` is the rule for clients that are absent: excluded, last-period=PATH or escrow=PART. `copies` says whether
     clients that the audit finds interchangeable are paid "each", or "share" one part.
+
+    >>> import fedvalue as fv
+    >>> agreed = fv.PayoutTerms(pot="10000", currency="EUR", absent="escrow=0.2")
+    >>> agreed.rule, agreed.copies, agreed.differing(fv.PayoutTerms(pot="10000", currency="EUR"))
+    ('floor', 'each', ["absent 'excluded' instead of 'escrow=0.2'"])
     """
 
     rule: str = "floor"
@@ -79,7 +93,18 @@ class PayoutTerms:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The terms of a run as plain data, and the signatures under them. Whatever is in the terms is in the `hash`."""
+    """The terms of a run as plain data, and the signatures under them. Whatever is in the terms is in the `hash`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import fedvalue as fv
+    >>> from fedvalue.agreement import make_key
+    >>> key = Path(tempfile.mkdtemp()) / "clearing"
+    >>> operator = fv.Party("Clearing", make_key(key).read_text())
+    >>> terms = fv.Job("synthetic", clients=3, samples=20, method="exact").agree(operator)
+    >>> terms.problems(), terms.sign(key).problems()
+    (['not signed by Clearing'], [])
+    """
 
     terms: Mapping[str, Any]
     signatures: tuple[Signature, ...] = ()
@@ -186,7 +211,19 @@ def new_agreement(
 
 
 def read_agreement(path: str | PathLike[str]) -> Agreement:
-    """The agreement in a file; one whose terms are not complete is refused. Signatures are checked by `problems`."""
+    """The agreement in a file; one whose terms are not complete is refused. Signatures are checked by `problems`.
+
+    >>> import tempfile
+    >>> import fedvalue as fv
+    >>> from fedvalue.agreement import make_key
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> operator = fv.Party("Clearing", make_key(folder / "clearing").read_text())
+    >>> job = fv.Job("synthetic", clients=3, samples=20, method="exact")
+    >>> agreed = job.agree(operator, payout=fv.PayoutTerms(pot="1000"))
+    >>> found = read_agreement(agreed.save(folder / "agreement.json"))
+    >>> found.payout.pot, found.hash == agreed.hash
+    ('1000', True)
+    """
     file = as_path("An agreement", path)
     try:
         data = json_from(file.read_bytes())

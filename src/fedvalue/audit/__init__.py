@@ -1,12 +1,4 @@
-"""Audit: what the trained coalitions show about single clients. Evidence, not accusations.
-
->>> from fedvalue.values import Values
->>> table = [0.0, 1.0, 1.0, 1.5, 1.2, 1.7, 1.8, 2.1, 0.0, 1.0, 1.0, 1.5, 1.2, 1.7, 1.8, 2.1]
->>> values = Values([0.63, 0.68, 0.79, 0.0], list("abcd"), "exact", 16, guarantee="exact")
->>> found = audit(values, {mask: [utility] for mask, utility in enumerate(table)})
->>> [(finding.kind, finding.clients) for finding in found.findings]
-[('no contribution', ('d',))]
-"""
+"""Audit: what the trained coalitions show about single clients. Evidence, not accusations."""
 
 from __future__ import annotations
 
@@ -66,6 +58,12 @@ class Audit:
     `level` bounds the chance that an audit of a run without such clients has any finding about them at all.
     `below_zero` are clients with a value below zero that are not called harmful, and what all reach without them: those of
     whom nothing can be concluded, and those with whom all together reach more (these have a p-value). `absent` are clients of whom nothing is known, and why.
+
+    >>> table = [0.0, 1.0, 1.0, 1.5, 1.2, 1.7, 1.8, 2.1, 0.0, 1.0, 1.0, 1.5, 1.2, 1.7, 1.8, 2.1]
+    >>> values = Values([0.63, 0.68, 0.79, 0.0], list("abcd"), "exact", 16, guarantee="exact")
+    >>> found = audit(values, {mask: [utility] for mask, utility in enumerate(table)})
+    >>> found.verdict, [finding.kind for finding in found.findings]
+    ('1 finding. Not everything could be checked: see below.', ['no contribution'])
     """
 
     findings: tuple[Finding, ...]
@@ -145,6 +143,14 @@ def audit(
     utilities are of, in the same order, and the prints of a coalition are a tuple; two coalitions are compared within
     one seed. `more`: how many further trainings to look ahead to; as many
     again where nothing is said.
+
+    >>> import tempfile
+    >>> import fedvalue as fv
+    >>> store = tempfile.mkdtemp() + "/store.db"
+    >>> table = [0.0, 1.0, 1.0, 2.0, 0.0, 1.0, 1.0, 2.0]
+    >>> found = audit(fv.value(table, "exact", store=store), store=store)
+    >>> [(finding.kind, finding.clients) for finding in found.findings]
+    [('no contribution', ('client-2',))]
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
     expect_shapley(values, "An audit")

@@ -38,6 +38,17 @@ class Method:
     `uses_seeds` may yield trials, and takes as `most_seeds` how many seeds the game has (None: any number).
     One that `uses_weights` takes as `weights` how utilities are summed up to values, where those are not the Shapley values;
     one that `solves` takes as `solve` what makes them of all utilities.
+
+    >>> import fedvalue as fv
+    >>> def alone(n, budget, rng):
+    ...     utilities = yield [0, *(1 << client for client in range(n))]
+    ...     return fv.Estimate(utilities[1:] - utilities[0])
+    >>> method = fv.Method("alone", alone, minimum=lambda n, options: n + 1)
+    >>> try:
+    ...     fv.value([0.0, 1.0, 2.0, 4.0], method, budget=2)
+    ... except fv.BudgetError as error:
+    ...     print(error)
+    alone needs a budget of at least 3 coalitions for 2 clients. Got 2.
     """
 
     name: str

@@ -20,4 +20,14 @@ from fedvalue.values import Estimate
 __all__ = ["Plan"]
 
 Plan: TypeAlias = Generator[Sequence[Any], NDArray[np.float64], Estimate]
-"""What an estimator is: yields coalitions as bitmasks, or trials, is sent their utilities, returns its estimate."""
+"""What an estimator is: yields coalitions as bitmasks, or trials, is sent their utilities, returns its estimate.
+
+>>> import fedvalue as fv
+>>> def halves(n, budget, rng) -> fv.Plan:
+...     # What each reaches alone, and equal parts of what they reach together beyond that.
+...     utilities = yield [0, *(1 << client for client in range(n)), (1 << n) - 1]
+...     alone = utilities[1:-1] - utilities[0]
+...     return fv.Estimate(alone + (utilities[-1] - utilities[0] - alone.sum()) / n)
+>>> fv.value([0.0, 1.0, 2.0, 4.0], halves, budget=4).mean.tolist()
+[1.5, 2.5]
+"""

@@ -60,6 +60,14 @@ def verify(
     of what was agreed; `signed_by` a public key whose owner must have signed the results. `method` also computes the
     values by another one; a method of your own, which fedvalue has not, is the one that the run was made with. No code is
     run because the files name it.
+
+    >>> import tempfile
+    >>> import fedvalue as fv
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> values = fv.value([0.0, 1.0, 1.0, 3.0], "exact", store=folder / "store.db")
+    >>> _ = values.save(folder / "values.json")
+    >>> verify(folder / "values.json", store=folder / "store.db").statement
+    'Nothing is wrong; 6 checks passed, 3 could not be made.'
     """
     count = whole("retrain", retrain, 0)
     expect("job", job, (Job, type(None)), "fv.Job")
@@ -92,6 +100,17 @@ def sign(run: str | PathLike[str], key: str | PathLike[str]) -> Path:
     """Signs the files of a run with a private key, after checking them; gives the path of evidence.json.
 
     Others may sign the same files, too. Files that are written later are not covered: sign again.
+
+    >>> import tempfile
+    >>> import fedvalue as fv
+    >>> from fedvalue.agreement import make_key
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> public = make_key(folder / "clearing")
+    >>> job = fv.Job("synthetic", clients=2, samples=20, out=folder / "run")
+    >>> _ = job.run()
+    >>> _ = sign(folder / "run", folder / "clearing")
+    >>> verify(folder / "run", signed_by=public.read_text()).sound
+    True
     """
     left, bad = _examined(as_path("A run", run))
     if bad is not None or left.values is None:

@@ -70,7 +70,20 @@ def only_consistent(checks: Iterable[Check]) -> Iterator[Check]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All checks of a run. `about` says which run it was, by what identifies it."""
+    """All checks of a run. `about` says which run it was, by what identifies it.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import fedvalue as fv
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> values = fv.value([0.0, 1.0, 1.0, 3.0], "exact", store=folder / "store.db")
+    >>> _ = values.save(folder / "values.json")
+    >>> text = (folder / "values.json").read_text()
+    >>> _ = (folder / "values.json").write_text(text.replace("1.5", "1.6"))
+    >>> verdict = fv.verify(folder / "values.json", store=folder / "store.db")
+    >>> verdict.sound, [check.what for check in verdict.checks if check.word == "WRONG"]
+    (False, ['The values'])
+    """
 
     checks: tuple[Check, ...]
     about: Mapping[str, str]

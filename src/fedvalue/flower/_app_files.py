@@ -87,10 +87,13 @@ DEFAULTS: dict[str, tuple[Value, str]] = {
     "store": ("", "file that keeps every training; empty: store.db in `out`"),
     "task": ("classification", "classification, regression, or own with a loss and a metric of yours"),
     "classes": (10, "of a classification; else 0"),
-    "test": ("test.npz", "the server's test rows, arrays x and y; unused with evaluate = nodes"),
+    "test": (
+        "test.npz",
+        "the server's test rows, arrays x and y, or digits to try it out; unused with evaluate = nodes",
+    ),
     "data": (
         "",
-        "for simulations: where the rows of the clients are, such as rows/client-{}.npz; {} is 0, 1, …",
+        "for simulations: where the rows of the clients are, such as rows/client-{}.npz, {} is 0, 1, …; or digits",
     ),
 }
 
@@ -129,7 +132,7 @@ import numpy as np
 from flwr.app import Context
 
 from fedvalue.flower import Party, client_app
-from fedvalue.scenarios import Dataset
+from fedvalue.scenarios import Dataset, load_scenario
 
 
 def load(context: Context) -> Party:
@@ -138,11 +141,14 @@ def load(context: Context) -> Party:
     As written: an .npz file with x and y, and x_held_out and y_held_out where the nodes evaluate. A model of several inputs
     gets them by name, Dataset({"ids": file["ids"], "mask": file["mask"]}, file["y"]), on all sides alike. Each
     SuperNode is started with: --node-config 'partition-id=0 name="Hospital A" data="/path/to/rows.npz"'
-    Simulated nodes have a partition-id only; where their rows are is the setting `data` of the run.
+    Simulated nodes have a partition-id only; where their rows are is the setting `data` of the run, or "digits" to try it out.
     """
     node = context.node_config
     place = int(node.get("partition-id", -1))
     path = node.get("data") or str(context.run_config["data"]).replace("{}", str(place))
+    if path == "digits":
+        digits = load_scenario("digits", clients=int(node["num-partitions"]))
+        return Party(digits.clients[place], None, "", place)
     with np.load(str(path), allow_pickle=False) as file:
         train = Dataset(file["x"], file["y"])
         held_out = Dataset(file["x_held_out"], file["y_held_out"]) if "x_held_out" in file else None
@@ -159,7 +165,7 @@ import numpy as np
 from flwr.app import Context
 
 from fedvalue.flower import Task, server_app
-from fedvalue.scenarios import Dataset
+from fedvalue.scenarios import Dataset, load_scenario
 
 
 def load(context: Context) -> Task:
@@ -170,7 +176,9 @@ def load(context: Context) -> Task:
     """
     config = context.run_config
     test = None
-    if config["evaluate"] == "server":
+    if config["test"] == "digits":
+        test = load_scenario("digits", clients=int(config["clients"])).test
+    elif config["evaluate"] == "server":
         with np.load(str(config["test"]), allow_pickle=False) as file:
             test = Dataset(file["x"], file["y"])
     return Task(str(config["task"]), int(config["classes"]), test)

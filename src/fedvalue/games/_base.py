@@ -57,7 +57,19 @@ MOST_REPLICATES = 10_000  # more would not fit into a run's memory
 
 
 class Game(Protocol):
-    """What a game must offer. `evaluate` yields each coalition as soon as it is finished, in any order."""
+    """What a game must offer. `evaluate` yields each coalition as soon as it is finished, in any order.
+
+    >>> import fedvalue as fv
+    >>> class Stations:
+    ...     n, names, id, doubts, replicates = 2, ("north", "south"), "stations-1", (), 1
+    ...     def evaluate(self, masks, replicate=0):
+    ...         for mask in masks:
+    ...             yield mask, fv.Outcome({"regions": [0.0, 3.0, 2.0, 4.0][mask]})
+    ...     def utility(self, outcome):
+    ...         return outcome.metrics["regions"]
+    >>> fv.value(Stations(), "exact").mean.tolist()
+    [2.5, 1.5]
+    """
 
     @property
     def n(self) -> int: ...

@@ -75,6 +75,12 @@ class FederatedGame:
     `empty` is v(∅), what a coalition without any data is worth. Values are counted from there. "initial": the mean over
     untrained models; "majority": the best constant answer, by the training rows, measured on the test rows; "chance":
     guessing; or a number, in the metric that counts. It changes no training.
+
+    >>> import fedvalue as fv
+    >>> scenario = fv.load_scenario("synthetic", clients=3, samples=20)
+    >>> game = fv.FederatedGame(scenario, training=fv.Training(rounds=2), metric="r2")
+    >>> game.names, fv.value(game, "exact-cc").evaluations
+    (('client-0', 'client-1', 'client-2'), 8)
     """
 
     def __init__(

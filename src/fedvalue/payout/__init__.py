@@ -77,6 +77,11 @@ class Payout:
 
     `absent` are clients without a value, with what the rule for them gives them; `held` is set aside for them. Shares are
     of what is shared out among the others. `copies` are clients that share one part by the rule for copies, "share".
+
+    >>> values = Values([3.0, 1.0], ("a", "b"), "exact", 4, guarantee="exact")
+    >>> paid = payout(values, 1000, currency="EUR")
+    >>> [(line.name, paid.text(line.amount)) for line in paid.lines], paid.rule
+    ([('a', '750.00'), ('b', '250.00')], 'floor')
     """
 
     lines: tuple[Line, ...]

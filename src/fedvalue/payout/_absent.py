@@ -32,6 +32,14 @@ class AbsentRule:
     "excluded": they are paid nothing, and the others share the pot. "last-period": they are paid what they were in an
     earlier payout, or what the rule would pay them by their earlier values; `last` is one of these, `source` what it is
     called, and `currency` that of its amounts. "escrow": a `part` of the pot is set aside for them until they are valued.
+
+    >>> import fedvalue as fv
+    >>> from decimal import Decimal
+    >>> values = fv.Values([3.0, 1.0], ("a", "b"), "exact", 4, absent={"c": "no answer"})
+    >>> rule = fv.AbsentRule("escrow", part=Decimal("0.2"))
+    >>> paid = fv.payout(values, 100, absent=rule)
+    >>> [str(line.amount) for line in paid.lines], str(paid.held)
+    (['60.00', '20.00'], '20.00')
     """
 
     name: str = "excluded"

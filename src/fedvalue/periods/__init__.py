@@ -1,12 +1,4 @@
-"""Periods: a consortium over time. Members join, leave and change their data; values, payouts and balances go on.
-
->>> import tempfile
->>> from fedvalue.run import Job
->>> periods = Periods(tempfile.mkdtemp())
->>> quarter = periods.close("2026-Q1", Job("synthetic", clients=3, samples=20, method="exact"), pot=100)
->>> quarter.name, [line.name for line in quarter.money.settlement.lines], len(periods.closed)
-('2026-Q1', ['client-0', 'client-1', 'client-2'], 1)
-"""
+"""Periods: a consortium over time. Members join, leave and change their data; values, payouts and balances go on."""
 
 from __future__ import annotations
 
@@ -45,6 +37,14 @@ class Periods:
     What a coalition reached is kept under the data of its members and the rules. After clients have joined, left or
     changed their data, coalitions of the others are not trained again. What was learnt from the files of the first period
     (scales, categories, classes) is kept and used in the later ones.
+
+    >>> import tempfile
+    >>> from fedvalue.run import Job
+    >>> periods = Periods(tempfile.mkdtemp())
+    >>> job = Job("synthetic", clients=3, samples=20, method="exact")
+    >>> quarter = periods.close("2026-Q1", job, pot=100)
+    >>> [line.name for line in quarter.money.settlement.lines], len(periods.closed)
+    (['client-0', 'client-1', 'client-2'], 1)
     """
 
     def __init__(self, folder: str | PathLike[str]) -> None:

@@ -63,6 +63,13 @@ class Period:
     `trained` and `known` count the trainings that were made for it and those that the store knew. `previous` is the seal
     of the period before: nothing that was closed can be altered without altering everything after it. `absent` clients have no
     value, for the reason that is given; they have not left.
+
+    >>> import tempfile
+    >>> import fedvalue as fv
+    >>> job = fv.Job("synthetic", clients=2, samples=20, method="exact-cc")
+    >>> period = fv.Periods(tempfile.mkdtemp()).close("2026-Q1", job)
+    >>> period.number, [(member.name, member.status) for member in period.members]
+    (1, [('client-0', 'joined'), ('client-1', 'joined')])
     """
 
     number: int

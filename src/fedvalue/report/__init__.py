@@ -90,6 +90,13 @@ def report(
     by a `rule`, `anyway` or only if something was learned, with a rule for `absent` clients and for `copies` ("each" or "share"), a `min_share` and a `step` (see `payout`); without a
     pot, payouts are in percent. `consortium`, `period`, `date` and `operator` are for its head. In the folder `statements`
     every client gets a page of its own, without the amounts of others. `record` is what run.json says of the run.
+
+    >>> import tempfile
+    >>> import fedvalue as fv
+    >>> values = fv.value([0.0, 1.0, 1.0, 3.0], "exact")
+    >>> path = report(values, tempfile.mkdtemp() + "/report.md", pot=1000)
+    >>> path.read_text().splitlines()[0]
+    '# What the data of 2 clients is worth'
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
     expect_shapley(values, "A report")

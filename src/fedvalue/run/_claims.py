@@ -103,6 +103,13 @@ def what_if_claimed(
 
     It records one training of all clients, unless that was recorded before, and evaluates about n·2^(n−1) averaged models
     for every factor; up to ten clients. A store keeps no models: from a store alone this is not known.
+
+    >>> import fedvalue as fv
+    >>> scenario = fv.load_scenario("synthetic", clients=3, samples=20)
+    >>> game = fv.FederatedGame(scenario, training=fv.Training(rounds=2))
+    >>> found = fv.what_if_claimed(game, rows=[10.0], scales=[])
+    >>> [(claim.client, claim.what) for claim in found.claims]
+    [('client-0', 'rows × 10'), ('client-1', 'rows × 10'), ('client-2', 'rows × 10')]
     """
     expect("game", game, FederatedGame, "an fv.FederatedGame", "result.what_if_claimed() is for jobs.")
     if game.n > _MOST_CLIENTS:

@@ -40,6 +40,11 @@ class DryRun:
     are pairs of a coalition and a seed. `stored` of them are in the store already. `besides` what the method asks for, a
     run evaluates the untrained model and all clients. `luck`: trainings with other seeds by which exact values of one
     seed learn how much of them is luck.
+
+    >>> import fedvalue as fv
+    >>> plan = fv.Job("synthetic", clients=4, samples=20, budget=12).plan()
+    >>> plan.coalitions, plan.work.trained, plan.exact.trained
+    (12, 11, 15)
     """
 
     job: Job

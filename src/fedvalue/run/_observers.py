@@ -19,6 +19,12 @@ class Evaluation:
     """A coalition whose utility became known: evaluated just now, or `reused` from the store.
 
     `done` of `total` that are asked for so far are known, replicates counted one by one.
+
+    >>> import fedvalue as fv
+    >>> seen = []
+    >>> _ = fv.value([0.0, 1.0, 1.0, 3.0], "exact", on_outcome=seen.append)
+    >>> [(one.coalition, one.utility) for one in seen]
+    [((), 0.0), ((0,), 1.0), ((1,), 1.0), ((0, 1), 3.0)]
     """
 
     mask: int

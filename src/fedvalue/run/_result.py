@@ -74,6 +74,11 @@ class Result:
 
     `outcomes` are what this run used, by coalition and replicate or seed; with a store, an audit or a report looks at
     everything that is in there. `trained` are those that were trained just now.
+
+    >>> import fedvalue as fv
+    >>> result = fv.run("synthetic", clients=3, samples=20, method="exact-cc")
+    >>> result.cost.trained, result.values.names[0], len(result.payout(100).lines)
+    (8, 'client-0', 3)
     """
 
     job: Job

@@ -17,7 +17,23 @@ _SAME = {"rel_tol": 1e-6, "abs_tol": 1e-9}  # deterministic trainings; another l
 
 
 class Store(Protocol):
-    """Keeps outcomes by game, coalition (a bitmask) and replicate; `UtilityStore` does so in a file."""
+    """Keeps outcomes by game, coalition (a bitmask) and replicate; `UtilityStore` does so in a file.
+
+    >>> import fedvalue as fv
+    >>> class InMemory:
+    ...     def __init__(self):
+    ...         self.known = {}
+    ...     def read(self, game_id, masks=None, replicate=0):
+    ...         known = self.known.get((game_id, replicate), {})
+    ...         return {m: of for m, of in known.items() if masks is None or m in masks}
+    ...     def append(self, game_id, outcomes, replicate=0):
+    ...         self.known.setdefault((game_id, replicate), {}).update(outcomes)
+    >>> store = InMemory()
+    >>> fv.value([0.0, 1.0, 1.0, 3.0], "exact", store=store).cost.trained
+    4
+    >>> fv.value([0.0, 1.0, 1.0, 3.0], "exact", store=store).cost.trained
+    0
+    """
 
     def read(
         self, game_id: str, masks: Sequence[int] | None = None, replicate: int = 0

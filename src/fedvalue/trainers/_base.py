@@ -36,7 +36,27 @@ ClaimTrials: TypeAlias = Callable[[Sequence[Trial]], Sequence[Trial]]
 
 
 class Trainer(Protocol):
-    """Trains coalitions, yielding each as it finishes, and records the run of all clients."""
+    """Trains coalitions, yielding each as it finishes, and records the run of all clients.
+
+    >>> import fedvalue as fv
+    >>> from fedvalue.trainers import LocalTrainer
+    >>> class Noted:
+    ...     # Trains in this process, and notes what it trained.
+    ...     def __init__(self):
+    ...         self.here, self.trained = LocalTrainer("cpu"), []
+    ...     def train(self, scenario, learner, training, masks):
+    ...         for mask, outcome in self.here.train(scenario, learner, training, masks):
+    ...             self.trained.append(mask)
+    ...             yield mask, outcome
+    ...     def trace(self, scenario, learner, training):
+    ...         return self.here.trace(scenario, learner, training)
+    >>> trainer = Noted()
+    >>> scenario = fv.load_scenario("synthetic", clients=2, samples=20)
+    >>> game = fv.FederatedGame(scenario, trainer=trainer)
+    >>> values = fv.value(game, "exact-cc")
+    >>> sorted(trainer.trained)
+    [0, 1, 2, 3]
+    """
 
     def train(
         self, scenario: Scenario, learner: Learner, training: Training, masks: Sequence[int]

@@ -78,6 +78,35 @@ class AveragingSession(Session, Protocol):
 class Learner(Protocol):
     """Something that can be trained federatedly. `averages` says that its models are sums of updates:
     its sessions are averaging ones.
+
+    >>> import numpy as np
+    >>> import fedvalue as fv
+    >>> class Mean:
+    ...     # A model that is one number: the mean of the labels.
+    ...     averages = False
+    ...     def identity(self):
+    ...         return {"model": "mean"}
+    ...     def session(self, scenario, training, device, memory):
+    ...         return MeanSession(scenario, device)
+    >>> class MeanSession:
+    ...     rows = 64
+    ...     def __init__(self, scenario, device):
+    ...         self.scenario, self.device = scenario, device
+    ...     def initial(self):
+    ...         return np.zeros(1)
+    ...     def take(self, stack, rows):
+    ...         return stack[list(rows)]
+    ...     def local(self, stack, owners, t):
+    ...         return np.array([self.scenario.clients[i].y.mean() for i in owners])
+    ...     def average(self, stack, groups, weights):
+    ...         return np.bincount(groups, np.asarray(weights) * stack)
+    ...     def evaluate(self, stack):
+    ...         labels = self.scenario.test.y
+    ...         return [{"mse": float(np.mean((labels - mean) ** 2))} for mean in stack]
+    >>> scenario = fv.load_scenario("synthetic", clients=3, samples=20)
+    >>> game = fv.FederatedGame(scenario, Mean(), metric="mse")
+    >>> fv.value(game, "exact", noise=False).evaluations
+    8
     """
 
     averages: bool

@@ -25,6 +25,13 @@ class Disclosed:
 
     To other clients: `averages` are models of coalitions with it, `pairs` of them with one other client, who can tell its
     model from that and its own. `solo_shown` are models trained on its rows alone that others were sent to measure.
+
+    >>> import fedvalue as fv
+    >>> scenario = fv.load_scenario("synthetic", clients=3, samples=20)
+    >>> game = fv.FederatedGame(scenario, training=fv.Training(rounds=2))
+    >>> left = fv.value(game, "exact-cc").disclosure.clients[0]
+    >>> left.models, left.solo, left.averages
+    (5, 2, 3)
     """
 
     client: str
@@ -48,6 +55,13 @@ class Disclosure:
     """What left the clients in a run. `apart` says whether their rows were at different places: if not, nothing left
     anybody, and the numbers are those of a federation that makes the same trainings. `is_complete` is False for a run that
     failed, of which the models that clients were shown are not known.
+
+    >>> import fedvalue as fv
+    >>> scenario = fv.load_scenario("synthetic", clients=3, samples=20)
+    >>> game = fv.FederatedGame(scenario, training=fv.Training(rounds=2))
+    >>> found = fv.value(game, "exact-cc").disclosure
+    >>> found.apart, found.statements()[0]
+    (False, 'All rows were in one place, and nothing left anybody. In a federation the same trainings would send this:')
     """
 
     clients: tuple[Disclosed, ...]

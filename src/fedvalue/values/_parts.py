@@ -31,6 +31,14 @@ class Estimate:
     `unit` is what the values are in, where that is not the utility of the game. `forecast[k - 1]` is by which
     fraction k more evaluations would narrow the widest interval. `known_before` counts utilities that the method
     took from the store beyond those it asked for. `notes` are sentences about this run that its user should read.
+
+    >>> import fedvalue as fv
+    >>> def alone(n, budget, rng):
+    ...     utilities = yield [0, *(1 << client for client in range(n))]
+    ...     said = "What clients do together is left out."
+    ...     return fv.Estimate(utilities[1:] - utilities[0], notes=(said,))
+    >>> fv.value([0.0, 1.0, 2.0, 4.0], alone, budget=3).mean.tolist()
+    [1.0, 2.0]
     """
 
     mean: NDArray[np.float64]
@@ -55,6 +63,14 @@ class Cost:
     `trained` were evaluated now, `reused` came from the store. `exact_trainings` is how many trainings exact
     values take (coalitions that are the same training count once), `exact_seconds` an extrapolation from those
     made so far; both are None where the game cannot tell.
+
+    >>> import tempfile
+    >>> import fedvalue as fv
+    >>> store = tempfile.mkdtemp() + "/store.db"
+    >>> fv.value([0.0, 1.0, 1.0, 3.0], "exact", store=store).cost.trained
+    4
+    >>> fv.value([0.0, 1.0, 1.0, 3.0], "exact", store=store).cost.reused
+    4
     """
 
     trained: int

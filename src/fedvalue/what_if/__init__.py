@@ -82,7 +82,16 @@ class Change:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The changes, where they are from ("exact" or "surrogate"), and what they assume, sentence by sentence."""
+    """The changes, where they are from ("exact" or "surrogate"), and what they assume, sentence by sentence.
+
+    >>> import fedvalue as fv
+    >>> table = [0.0, 0.4, 0.4, 0.6, 0.4, 0.6, 0.6, 0.7]
+    >>> values = fv.value(table, "exact")
+    >>> utilities = {mask: [utility] for mask, utility in enumerate(table)}
+    >>> found = fv.what_if(values, utilities)
+    >>> max(found.changes, key=lambda change: change.gain).kind, found.source
+    ('copied', 'exact')
+    """
 
     changes: tuple[Change, ...]
     source: str
@@ -126,6 +135,13 @@ def what_if(
     `store` is the one that the values were made with; instead of it, `utilities` of trained coalitions, with the numbers
     of their `seeds`, as in `fedvalue.audit`. Nothing is trained: where all coalitions are known the answers are exact
     for what they assume, elsewhere the surrogate estimates them.
+
+    >>> import fedvalue as fv
+    >>> table = [0.0, 0.4, 0.4, 0.6, 0.4, 0.6, 0.6, 0.7]
+    >>> values = fv.value(table, "exact")
+    >>> utilities = {mask: [utility] for mask, utility in enumerate(table)}
+    >>> print(fv.what_if(values, utilities).changes[-1])
+    client-1 and client-2 merged: 0.4667 now, 0.4500 then (-0.0167)
     """
     trained, n = _trained(values, utilities, seeds, store), values.n
     if n < 2:
@@ -159,6 +175,14 @@ def other_indices(
 
     `which` are indices as `fedvalue.value` takes them; `store`, or `utilities` and `seeds`, as in `what_if`. Where all coalitions
     that count are known the values are exact, elsewhere the surrogate estimates those that are linear in utilities.
+
+    >>> import fedvalue as fv
+    >>> table = [0.0, 0.4, 0.4, 0.6, 0.4, 0.6, 0.6, 0.7]
+    >>> values = fv.value(table, "exact")
+    >>> utilities = {mask: [utility] for mask, utility in enumerate(table)}
+    >>> found = fv.other_indices(values, ["banzhaf", "leave-one-out"], utilities)
+    >>> {index: of.mean.round(3).tolist() for index, of in found.values.items()}
+    {'shapley': [0.233, 0.233, 0.233], 'banzhaf': [0.225, 0.225, 0.225], 'leave-one-out': [0.1, 0.1, 0.1]}
     """
     return by_indices(values, _trained(values, utilities, seeds, store), which)
 
@@ -177,6 +201,14 @@ def copies_once(
     """The values of the game in which every client that has copies is there once, for `payout(…, copies=…)`.
 
     `sets` are the clients that are interchangeable, by name; without them, those that an audit at the `level` finds.
+
+    >>> import fedvalue as fv
+    >>> table = [0.0, 0.4, 0.4, 0.6, 0.4, 0.6, 0.6, 0.7]
+    >>> values = fv.value(table, "exact")
+    >>> utilities = {mask: [utility] for mask, utility in enumerate(table)}
+    >>> once = fv.copies_once(values, utilities, sets=[["client-0", "client-1"]])
+    >>> [str(line.amount) for line in fv.payout(values, 100, copies=once).lines]
+    ['25.00', '25.00', '50.00']
     """
     if isinstance(store, UtilityStore | str | PathLike):
         history = _history(values, store)

@@ -28,6 +28,14 @@ class OtherIndices:
     """Values by each index, Shapley's first, and for those that the trainings do not suffice for the reason.
 
     `ranking` is Kendall's τ of the clients' order with that by Shapley values: 1 the same, −1 reversed.
+
+    >>> import fedvalue as fv
+    >>> table = [0.0, 0.5, 0.4, 0.6, 0.2, 0.55, 0.65, 0.7]
+    >>> utilities = {mask: [utility] for mask, utility in enumerate(table)}
+    >>> values, which = fv.value(table, "exact"), ["banzhaf", "leave-one-out"]
+    >>> found = fv.other_indices(values, which, utilities)
+    >>> {index: round(tau, 2) for index, tau in found.ranking.items()}
+    {'shapley': 1.0, 'banzhaf': 1.0, 'leave-one-out': 0.0}
     """
 
     values: Mapping[str, Values]
