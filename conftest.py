@@ -4,11 +4,13 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from shutil import disk_usage
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -130,6 +132,21 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def waits_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Nodes that live in this process answer at once or never: whoever waits for them is told that the time has passed.
+
+    The clock by which they wait, for tests that ask how long it was.
+    """
+    from fedvalue.flower import _foreign_nodes, _messages, _roster
+
+    waited: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(waited), sleep=waited.append)
+    for module in (_foreign_nodes, _messages, _roster):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.fixture

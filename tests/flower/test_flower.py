@@ -57,7 +57,7 @@ from fedvalue.store import UtilityStore
 from fedvalue.trainers import LocalTrainer, make_trainer
 from fedvalue.training import Training
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 # What the server may learn of a node besides models.
 FROM_NODES = {"size", "fingerprint", "form", "position", "name", "held-out", "held-out-fingerprint"}

@@ -21,7 +21,7 @@ from fedvalue.flower._settings import Settings
 from fedvalue.games import FederatedGame
 from fedvalue.scenarios import Scenario
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 RULES = {"rounds": 2, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3, "method": "exact", "noise": False}
 

@@ -23,7 +23,7 @@ from fedvalue.flower import FederationPlan, Task, plan_federation, value_federat
 from fedvalue.flower._registered import read_roster, write_roster
 from fedvalue.scenarios import Dataset
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 TEST = digits(SIZES).test
 TASK = Task("classification", 10, TEST)

@@ -38,7 +38,7 @@ from fedvalue.learners import make_learner
 from fedvalue.trainers import LocalTrainer
 from fedvalue.training import Training
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 RULES = Training(rounds=3, epochs=2, batch=16, rate=0.01, seed=3)
 ALONE, PAIR = 0b001, 0b110

@@ -29,7 +29,7 @@ from fedvalue.outcome import Outcome
 from fedvalue.per_row import BLOCKS, PerRow, blocks_of
 from fedvalue.values import Values
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 HELD_OUT = (300, 500, 800)
 TEST = sum(HELD_OUT)

@@ -28,7 +28,7 @@ from fedvalue.flower._server import Task, value_federation
 from fedvalue.flower._settings import Settings
 from fedvalue.store import UtilityStore
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 ROUNDS = 4
 RULES = {"rounds": ROUNDS, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3}

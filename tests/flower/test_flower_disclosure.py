@@ -22,7 +22,7 @@ from fedvalue.flower._settings import Settings
 from fedvalue.games import FederatedGame
 from fedvalue.values import Disclosure
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 
 def settings(tmp_path: Path, **more: Any) -> Settings:

@@ -27,7 +27,7 @@ from fedvalue.scenarios import Dataset
 from fedvalue.store import UtilityStore
 from fedvalue.training import Training
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 N = 3
 

@@ -22,7 +22,7 @@ from fedvalue.agreement import make_key, read_public_line
 from fedvalue.evidence import Check
 from fedvalue.flower import Task, plan_federation, value_federation
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 WHAT = "What the nodes signed"
 TASK = Task("classification", 10, digits(SIZES).test)

@@ -31,7 +31,7 @@ from fedvalue.learners.xgboost_bagging import XGBoostBagging
 from fedvalue.scenarios import Dataset, Scenario
 from fedvalue.training import Training
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 RULES = Training(rounds=2, epochs=1, batch=8, rate=0.05, seed=3)
 SIZES = (12, 9, 16)

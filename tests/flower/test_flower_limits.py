@@ -29,7 +29,7 @@ from fedvalue.learners import make_learner
 from fedvalue.trainers import LocalTrainer
 from fedvalue.training import Training
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 
 def scaled(times: float, rounds: tuple[str, ...] = ("1", "2")) -> Twist:

@@ -25,7 +25,7 @@ from fedvalue.flower import Task, value_federation
 from fedvalue.flower._wire import CONFIG, TRAIN
 from fedvalue.flower._witness import ORIGINS
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 TASK = Task("classification", 10, None)
 ROUNDS, ROWS = 2, (20, 40, 60)

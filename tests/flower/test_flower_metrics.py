@@ -23,7 +23,7 @@ from fedvalue.flower._trainer import FlowerTrainer
 from fedvalue.flower._valuation import value_of_those_who_answer
 from fedvalue.games import FederatedGame
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 Array = NDArray[Any]
 

@@ -25,7 +25,7 @@ from fedvalue.errors import InputError
 from fedvalue.flower import Task, plan_federation, value_federation
 from fedvalue.periods import Period, Periods
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 SCENARIO = digits((20, 24, 28, 32))
 TASK = Task("classification", 10, SCENARIO.test)

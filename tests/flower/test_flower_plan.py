@@ -18,7 +18,7 @@ from fedvalue.errors import InputError
 from fedvalue.flower import Settings, Task, plan_federation, server_app, value_federation
 from fedvalue.flower._plan import FederationPlan
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 RULES = {"rounds": 4, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3, "patience": 0.3}
 

@@ -24,7 +24,7 @@ from fedvalue.flower._reports import ClientReport, remote_scenario
 from fedvalue.flower._roster import Roster
 from fedvalue.flower._wire import WireError
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 NAMES = ("Hospital A", "Hospital B", "Charité Berlin")
 

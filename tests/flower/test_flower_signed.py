@@ -25,7 +25,7 @@ from fedvalue.flower._server import Task, value_federation
 from fedvalue.flower._wire import CONFIG
 from fedvalue.replies import read_book
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 WHAT = "What the nodes signed"
 

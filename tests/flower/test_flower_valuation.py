@@ -37,7 +37,7 @@ from fedvalue.games import FederatedGame
 from fedvalue.store import UtilityStore
 from fedvalue.training import Training
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 RUNNER = CliRunner()
 

@@ -18,7 +18,7 @@ from fedvalue.flower._settings import Settings
 from fedvalue.run import PROGRESS_FILE, Node
 from fedvalue.watch import RunNow, snapshot
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 
 def watched(out: Path, deadline: float = 30.0, lost: int | None = None) -> list[RunNow]:
