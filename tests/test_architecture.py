@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -29,10 +30,15 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def syntax(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_by(path: Path, for_types: bool = True) -> set[str]:
     """Modules of fedvalue that a file imports, also inside functions; for type checkers only if wanted."""
     found: set[str] = set()
-    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    waiting: list[ast.AST] = [syntax(path)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types:
@@ -192,7 +198,7 @@ class TestPublicNames:
             assert [public for public in module.__all__ if not hasattr(module, public)] == [], name
 
     def test_a_name_is_found_where_type_checkers_look_for_it(self) -> None:
-        tree = ast.parse(MODULES["fedvalue"].read_text(encoding="utf-8"))
+        tree = syntax(MODULES["fedvalue"])
         (block,) = [node for node in tree.body if isinstance(node, ast.If)]
         seen = {
             alias.name: node.module

@@ -48,7 +48,10 @@ TRAINING = {
     "docs/extending.md",
     "docs/training.md",
     "docs/cli.md",
-}  # pages that train for more than a second or two
+    "docs/periods.md",
+    "docs/transformers.md",
+    "docs/privacy.md",
+}  # pages that take more than about half a second
 RUN = {"python", "pycon", "console", "sh", "toml", "json"}
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\S*)[^\n]*\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)
 NOT_RUN = re.compile(r"<!-- not run: \S[^>]*-->\s*\Z")

@@ -137,6 +137,7 @@ def test_an_experiment_from_its_name_to_its_files() -> None:
     assert len(rows(str(folder))) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tiny")
 def test_tables_figures_and_store_of_a_trained_experiment(trainings: list[int]) -> None:
     text = output(*QUICK)

@@ -217,7 +217,7 @@ def test_the_ten_methods_of_the_paper_are_compared() -> None:
         }
 
 
-@pytest.mark.parametrize("name", ["example1", "example3"])
+@pytest.mark.parametrize("name", ["example1", pytest.param("example3", marks=pytest.mark.slow)])
 def test_worked_examples_give_the_numbers_of_the_paper(name: str, tmp_path: Path) -> None:
     rows = played(read(name).at("paper"), tmp_path)
     distances = [row["off"] for row in rows if row["off"] is not None]
@@ -611,6 +611,7 @@ def several(own: Any, text: str = SEVERAL) -> Experiment:
     return replace(experiment, methods=(*experiment.methods, every))
 
 
+@pytest.mark.slow
 def test_errors_against_the_mean_over_training_seeds(own: Any, tmp_path: Path) -> None:
     rows, played = play(several(own), tmp_path, tmp_path)
     assert len(played) == 3

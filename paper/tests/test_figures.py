@@ -579,6 +579,7 @@ class TestFiles:
         for path in first:
             assert not re.search(rb"date|20\d\d-\d\d", path.read_bytes().lower().split(b"stream")[0])
 
+    @pytest.mark.slow
     def test_text_stays_text(self, tmp_path: Path) -> None:
         _, svg, pdf = save(draw(FigureSpec("f", "line", "budget", "error"), rows_of(SAMPLED)), tmp_path / "f")
         assert {"IPSS", "surrogate (ours)", "Relative error"} <= texts_of(svg)

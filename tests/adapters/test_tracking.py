@@ -297,6 +297,7 @@ class TestMLflow:
         monkeypatch.chdir(tmp_path)  # artifacts of a local database are kept in the current folder
         return f"sqlite:///{tmp_path}/mlflow.db"
 
+    @pytest.mark.slow
     def test_a_run_in_a_local_store(self, uri: str, tmp_path: Path) -> None:
         import mlflow
 

@@ -2,49 +2,62 @@
 
 from __future__ import annotations
 
-import copy
+import importlib
+import importlib.util
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.errors import InputError, ScenarioError
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-peft = pytest.importorskip("peft")
+if not all(map(importlib.util.find_spec, ("transformers", "peft"))):
+    pytest.skip("needs the extra transformers", allow_module_level=True)
 
 from fedvalue.adapters.transformers import texts, tuned  # noqa: E402
 from fedvalue.learners.torch._answering import Answering  # noqa: E402
 from fedvalue.learners.torch._inputs import tensors  # noqa: E402
 
+
+class Later:
+    """A package that is imported when it is used: to import these takes longer than most of the tests here."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self.name), name)
+
+
+transformers, peft = Later("transformers"), Later("peft")
 WORDS, TOKENS = 50, 6
 SMALL = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "hidden_size": 8}
 RULES = fv.Training(rounds=2, epochs=1, batch=8, rate=0.01)
 CONFIGS = {
-    "distilbert": transformers.DistilBertConfig(
+    "distilbert": lambda: transformers.DistilBertConfig(
         vocab_size=WORDS, dim=8, n_layers=1, n_heads=2, hidden_dim=16, max_position_embeddings=TOKENS
     ),
-    "bert": transformers.BertConfig(vocab_size=WORDS, max_position_embeddings=TOKENS, **SMALL),
-    "llama": transformers.LlamaConfig(
+    "bert": lambda: transformers.BertConfig(vocab_size=WORDS, max_position_embeddings=TOKENS, **SMALL),
+    "llama": lambda: transformers.LlamaConfig(
         vocab_size=WORDS, pad_token_id=0, max_position_embeddings=TOKENS, **SMALL
     ),
 }
 # With disentangled attention, with windows, with positions that are counted by the mask.
-OTHERS = [
-    transformers.DebertaV2Config(vocab_size=WORDS, **SMALL),
-    transformers.MistralConfig(
-        vocab_size=WORDS, pad_token_id=0, num_key_value_heads=2, sliding_window=2, **SMALL
-    ),
-    transformers.BloomConfig(vocab_size=WORDS, pad_token_id=0, hidden_size=8, n_layer=1, n_head=2),
-]
+OTHERS = {
+    "DebertaV2Config": SMALL,
+    "MistralConfig": {**SMALL, "pad_token_id": 0, "num_key_value_heads": 2, "sliding_window": 2},
+    "BloomConfig": {"pad_token_id": 0, "hidden_size": 8, "n_layer": 1, "n_head": 2},
+}
 TARGETS = {"distilbert": ["q_lin", "v_lin"], "bert": ["query", "value"], "llama": ["q_proj", "v_proj"]}
 
 
 def classifier(kind: str = "distilbert"):
     torch.manual_seed(1)
-    return transformers.AutoModelForSequenceClassification.from_config(copy.deepcopy(CONFIGS[kind]))
+    return transformers.AutoModelForSequenceClassification.from_config(CONFIGS[kind]())
 
 
 def lora(kind: str = "distilbert", task: str = "SEQ_CLS"):
@@ -94,10 +107,11 @@ class TestAnswers:
             assert torch.allclose(Answering(model)(**x), model(**x).logits, atol=1e-5)
 
     @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # of DeBERTa
-    @pytest.mark.parametrize("config", OTHERS, ids=[type(config).__name__ for config in OTHERS])
-    def test_a_model_that_makes_more_of_a_mask_is_given_that_of_tokens(self, config, scenario):
+    @pytest.mark.parametrize("kind", OTHERS)
+    def test_a_model_that_makes_more_of_a_mask_is_given_that_of_tokens(self, kind, scenario):
         torch.manual_seed(1)
-        model = transformers.AutoModelForSequenceClassification.from_config(copy.deepcopy(config)).eval()
+        config = getattr(transformers, kind)(vocab_size=WORDS, **OTHERS[kind])
+        model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
         x = tensors(scenario.test.x)
@@ -115,7 +129,7 @@ class TestAnswers:
 
 
 class TestGames:
-    @pytest.mark.parametrize("kind", CONFIGS)
+    @pytest.mark.parametrize("kind", first_fast(CONFIGS))
     def test_a_stack_is_what_one_by_one_is(self, kind, scenario):
         found = []
         for together in (True, False):
@@ -263,7 +277,7 @@ class TestTexts:
 
     def test_values_of_a_causal_model(self):
         torch.manual_seed(0)
-        base = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS["llama"]))
+        base = transformers.AutoModelForCausalLM.from_config(CONFIGS["llama"]())
         said = ["one two three four", "two three four one"] * 4
         made = texts({"a": said, "b": said[:4]}, test=said[:2], tokenizer=Vocabulary(), length=4, causal=True)
         game = fv.FederatedGame(made, tuned(base, lora("llama", "CAUSAL_LM")), RULES, metric="loss")

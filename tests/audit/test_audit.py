@@ -362,6 +362,7 @@ GAMES: list[Callable[[np.random.Generator], Array]] = [saturating, rounded, cove
 class TestFalseAlarms:
     """In games without such clients, at most the stated 5 % of audits may name someone."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("game", first_fast(GAMES))
     @pytest.mark.parametrize(
         ("method", "budget", "games"),

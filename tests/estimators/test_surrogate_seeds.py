@@ -85,6 +85,7 @@ class TestPlan:
         alone = [{mask for mask, r in plan if r == seed and mask.bit_count() == 1} for seed in range(4)]
         assert sorted(map(len, alone)) == [0, 0, 4, 10]
 
+    @pytest.mark.slow
     def test_luck_that_falls_steeply_with_size_is_seen_with_few_trainings(self) -> None:
         """Of clients trained alone only once, half of all intervals held the expected value."""
         n, held = 7, []

@@ -342,7 +342,7 @@ class TestFiles:
         assert "WRONG: final.html" in lines(checked(case), "WRONG")
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-    @pytest.mark.parametrize("name", ["run.json", "disclosure.json"])
+    @pytest.mark.parametrize("name", first_fast(["run.json", "disclosure.json"]))
     def test_a_pipe_is_not_waited_for(self, case: Path, name: str) -> None:
         file = case / "run" / name
         file.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
-from federations import QUICK, digits
+from federations import BRIEF, digits
 from flower_fakes import SIZES, FakeGrid, N, parties, public_line
 
 import fedvalue as fv
@@ -23,7 +23,7 @@ from fedvalue.scenarios import Scenario
 
 pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
-RULES = {"rounds": 2, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3, "method": "exact", "noise": False}
+RULES = {"rounds": 2, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3, "method": "exact", "noise": False}
 
 
 def valued(grid: FakeGrid, out: Path, **more: Any) -> fv.Values:
@@ -55,7 +55,7 @@ class TestAbsentFromTheStart:
         )
         two = digits(SIZES)
         alone = Scenario("two", (two.clients[0], two.clients[2]), ("a", "b"), two.test, two.task, two.classes)
-        expected = fv.value(FederatedGame(alone, "mlp", QUICK), "exact", noise=False)
+        expected = fv.value(FederatedGame(alone, "mlp", BRIEF), "exact", noise=False)
         assert values.mean == pytest.approx(expected.mean, abs=1e-6)
 
     def test_everything_that_is_left_names_them(self, tmp_path: Path) -> None:

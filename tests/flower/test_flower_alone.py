@@ -40,7 +40,7 @@ from fedvalue.training import Training
 
 pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
-RULES = Training(rounds=3, epochs=2, batch=16, rate=0.01, seed=3)
+RULES = Training(rounds=3, epochs=1, batch=16, rate=0.01, seed=3)
 ALONE, PAIR = 0b001, 0b110
 MASKS = [0, 0b001, 0b010, 0b100, PAIR]  # what IPSS asks for with γ = 5: client 0 is in no pair
 
@@ -170,7 +170,7 @@ class TestTime:
             return True
 
         grid.ready = ready
-        rules = {"rounds": 3, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3, "out": str(tmp_path)}
+        rules = {"rounds": 3, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3, "out": str(tmp_path)}
         settings = Settings.from_config(
             {
                 "clients": N,

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
-from federations import QUICK, digits, outcomes
+from federations import BRIEF, digits, outcomes
 from flower_fakes import (
     CLOSE,
     DIGITS,
@@ -60,7 +60,7 @@ def _scaled(number: float) -> Twist:
 
 def _finished(trainer: FlowerTrainer, masks: Iterable[int]) -> tuple[dict[int, Any], UtilityError]:
     found: dict[int, Any] = {}
-    trained = trainer.train(digits(SIZES), make_learner("mlp"), QUICK, list(masks))
+    trained = trainer.train(digits(SIZES), make_learner("mlp"), BRIEF, list(masks))
     with pytest.raises(UtilityError) as caught:
         found.update((mask, dict(outcome.metrics)) for mask, outcome in trained)
     return found, caught.value
@@ -89,7 +89,7 @@ class TestBlame:
         assert "All of them have client 2." in str(error)
         assert any("client 0 sent numbers that are not finite in 2 of 4 models" in text for text in said)
         assert {1, 2, 3} <= found.keys()
-        expected = outcomes(LocalTrainer("cpu"), scenario, "mlp", QUICK, [1, 2, 3])
+        expected = outcomes(LocalTrainer("cpu"), scenario, "mlp", BRIEF, [1, 2, 3])
         assert {mask: found[mask] for mask in (1, 2, 3)} == {
             mask: pytest.approx(metrics, **CLOSE) for mask, metrics in expected.items()
         }
@@ -158,7 +158,7 @@ class TestReturn:
             Error(code=5, reason="gone"),
         ]  # the training, and the first query
         grid.twists[1] = lambda message, reply: early.pop() if early else reply
-        assert outcomes(trainer, scenario, "mlp", QUICK, [2]).keys() == {2}
+        assert outcomes(trainer, scenario, "mlp", BRIEF, [2]).keys() == {2}
         queries = [m for m in grid.sent if m.metadata.message_type == QUERY and m.metadata.dst_node_id == 101]
         assert len(queries) == 3  # at the start, too early, and again
 
@@ -176,7 +176,7 @@ class TestOwnData:
         seen = remote_scenario(roster.reports, scenario.test, scenario.task, scenario.classes)
         rounded = [Dataset(np.rint(c.x * 16).astype(np.float32), c.y) for c in scenario.clients]
         assert [report.fingerprint for report in roster.reports] == [data.fingerprint for data in rounded]
-        assert outcomes(FlowerTrainer(grid, roster, patience=0.0), seen, "mlp", QUICK, [7]).keys() == {7}
+        assert outcomes(FlowerTrainer(grid, roster, patience=0.0), seen, "mlp", BRIEF, [7]).keys() == {7}
 
     @pytest.mark.parametrize("kind", [QUERY, TRAIN])
     def test_an_error_does_not_quote_rows(self, kind: str) -> None:
@@ -186,7 +186,7 @@ class TestOwnData:
         x = scenario.clients[0].x.copy()
         x[3].flat[:2] = 0.12345, np.nan
         app = client_app(lambda context: Party(Dataset(x, scenario.clients[0].y), position=0), "mlp")
-        list(FlowerTrainer(grid, roster).train(seen, make_learner("mlp"), QUICK, [1]))
+        list(FlowerTrainer(grid, roster).train(seen, make_learner("mlp"), BRIEF, [1]))
         message = next(m for m in grid.sent if m.metadata.message_type == TRAIN)
         if kind == QUERY:
             told = {"protocol": PROTOCOL, "task": scenario.task, "classes": 10, "vocabulary": 0}
@@ -219,4 +219,4 @@ class TestUse:
 
         trainer = FlowerTrainer(FakeGrid(parties(digits(SIZES)), factory), patience=1.0)
         with pytest.raises(InputError, match="initial model has numbers that are not finite"):
-            outcomes(trainer, digits(SIZES), factory, QUICK, [1])
+            outcomes(trainer, digits(SIZES), factory, BRIEF, [1])

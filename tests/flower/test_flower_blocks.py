@@ -12,7 +12,7 @@ from marks import first_fast
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
-from federations import QUICK, digits
+from federations import BRIEF, digits
 from flower_fakes import SIZES, FakeGrid, N, held_out_parts, parties
 from flwr.app import MetricRecord, RecordDict
 from numpy.typing import NDArray
@@ -106,7 +106,7 @@ class TestBlocks:
 
 
 def settings(folder: Path, **more: Any) -> Settings:
-    rules = {"rounds": 2, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3}
+    rules = {"rounds": 2, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3}
     config = {
         "clients": N,
         "method": "exact",
@@ -134,7 +134,7 @@ class TestFederation:
     ) -> None:
         grid = federation()
         values = valued(grid, tmp_path, metric=metric, noise=False)
-        central = FederatedGame(digits(SIZES, test=TEST), "mlp", QUICK, metric=metric)
+        central = FederatedGame(digits(SIZES, test=TEST), "mlp", BRIEF, metric=metric)
         expected = fv.value(central, "exact", noise=False)
         assert values.mean == pytest.approx(expected.mean, abs=1e-5 * TEST)
         found, wanted = values.errors["test"], expected.errors["test"]
@@ -163,6 +163,7 @@ class TestFederation:
         assert any("too few rows (15, 12, 10)" in note for note in values.notes)
         assert not any(METRICS in reply.content and ARRAYS in reply.content for reply in grid.replies)
 
+    @pytest.mark.slow
     def test_seeds_and_noise_reach_the_method(self, tmp_path: Path) -> None:
         exact = [valued(federation(FEW), tmp_path / str(noise), noise=noise) for noise in (True, False)]
         assert [values.errors["training"] is not None for values in exact] == [True, False]
@@ -189,7 +190,6 @@ class TestFederation:
                 (lambda blocks: {**blocks, "loss": blocks["loss"] + 1}, "mean is not the loss that it sent"),
                 (lambda blocks: {**blocks, "accuracy": _spread(blocks["accuracy"])}, "not between 0 and 1"),
             ],
-            keep=4,
         ),
     )
     def test_blocks_that_cannot_be_are_refused_and_their_node_is_named(

@@ -244,6 +244,7 @@ class TestUnusable:
         assert values.mean.tolist() == valued(grid, tmp_path / "other", **more).mean.tolist()
         assert len(list(kept.glob("*.rounds"))) == 2  # another run may want it
 
+    @pytest.mark.slow
     def test_other_clients(self, kept: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         """With the same rules; one has other rows."""
         other = parties(digits((37, 21, 63)))

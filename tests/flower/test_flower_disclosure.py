@@ -11,7 +11,7 @@ from marks import first_fast
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
-from federations import QUICK, digits
+from federations import BRIEF, digits
 from flower_fakes import SIZES, FakeGrid, N, held_out_parts, parties
 from flwr.app import Message, RecordDict
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "waits_cost_nothing")
 
 
 def settings(tmp_path: Path, **more: Any) -> Settings:
-    rules = {"rounds": 2, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3}
+    rules = {"rounds": 2, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3}
     return Settings.from_config(
         {"clients": N, "method": "exact", "noise": False, "out": str(tmp_path), **rules, **more}
     )
@@ -50,7 +50,7 @@ def test_what_was_counted_is_what_the_rules_say(tmp_path: Path, more: dict[str, 
     found = valued(tmp_path, FakeGrid(parties(digits(SIZES))), **more)
     options: dict[str, Any] = {"noise": False} if not more else {"budget": 8, "own_seeds": True}
     here = fv.value(
-        FederatedGame(digits(SIZES), "mlp", QUICK), more.get("method", "exact"), seed=3, **options
+        FederatedGame(digits(SIZES), "mlp", BRIEF), more.get("method", "exact"), seed=3, **options
     )
     assert found.apart
     assert here.disclosure is not None

@@ -13,7 +13,7 @@ from marks import first_fast
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
-from federations import QUICK, digits, outcomes, party
+from federations import BRIEF, digits, outcomes, party
 from flower_fakes import (
     CLOSE,
     DIGITS,
@@ -119,20 +119,20 @@ class TestFaults:
             else reply
         )  # fmt: skip
         found: dict[int, Any] = {}
-        trained = trainer.train(scenario, make_learner("mlp"), QUICK, range(8))
+        trained = trainer.train(scenario, make_learner("mlp"), BRIEF, range(8))
         with pytest.raises(UnavailableError, match=says) as caught:
             found.update((mask, dict(outcome.metrics)) for mask, outcome in trained)
         assert found.keys() == {0, 1, 4, 5}
         assert list(caught.value.reasons) == [1]
         assert "client 1 " in str(caught.value)
         assert "4 coalitions could not be trained" in str(caught.value)
-        expected = outcomes(LocalTrainer("cpu"), scenario, "mlp", QUICK, [1, 4, 5])
+        expected = outcomes(LocalTrainer("cpu"), scenario, "mlp", BRIEF, [1, 4, 5])
         for mask in (1, 4, 5):
             assert found[mask] == pytest.approx(expected[mask], **CLOSE)
 
     def test_what_finished_is_stored_and_nothing_is_trained_twice(self, tmp_path: Path) -> None:
         scenario, grid, trainer = federation(patience=0.0)
-        game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer)
+        game = FederatedGame(scenario, "mlp", BRIEF, trainer=trainer)
         del grid.parties[101]  # gone after it was asked who it is
         trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         with UtilityStore(tmp_path / "s.db") as store:
@@ -147,7 +147,7 @@ class TestFaults:
         # In round 2 the others train only what is part of a coalition with client 1.
         assert sorted(rows_in(m) for m in later if m.metadata.group_id == "2") == [2, 2, 4]
         assert values.mean == pytest.approx(
-            fv.value(FederatedGame(scenario, "mlp", QUICK), "exact", noise=False).mean, abs=1e-6
+            fv.value(FederatedGame(scenario, "mlp", BRIEF), "exact", noise=False).mean, abs=1e-6
         )
 
     def test_a_node_that_returns_under_another_id_is_recognised(self) -> None:
@@ -179,7 +179,7 @@ class TestFaults:
         grid.parties[555] = Party(party(scenario.test, slice(20)), None, "client 1", 1)
         del grid.parties[101]
         with pytest.raises(UnavailableError, match="is not there"):
-            outcomes(trainer, scenario, "mlp", QUICK, [2])
+            outcomes(trainer, scenario, "mlp", BRIEF, [2])
         assert [m.metadata.message_type for m in grid.sent if m.metadata.dst_node_id == 555] == [
             "query.fedvalue"
         ]
@@ -190,7 +190,7 @@ class TestFaults:
         grid.twists = {i: lambda message, reply: None for i in range(N)}
         began = waits_cost_nothing.monotonic()
         with pytest.raises(UnavailableError, match=r"client 0 .*client 1 .*client 2"):
-            outcomes(trainer, scenario, "mlp", QUICK, [7])
+            outcomes(trainer, scenario, "mlp", BRIEF, [7])
         assert waits_cost_nothing.monotonic() - began < 5
 
     def test_a_node_whose_data_changed_refuses(self) -> None:
@@ -198,13 +198,13 @@ class TestFaults:
         trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         grid.parties[102] = Party(party(scenario.test, slice(64)), None, "client 2", 2)
         with pytest.raises(UnavailableError, match="is not what it was when the valuation began"):
-            outcomes(trainer, scenario, "mlp", QUICK, [4])
+            outcomes(trainer, scenario, "mlp", BRIEF, [4])
 
     def test_a_node_with_another_model_refuses(self) -> None:
         scenario = digits(SIZES)
         trainer = FlowerTrainer(FakeGrid(parties(scenario), "linear"), patience=0.2)
         with pytest.raises(UnavailableError, match="another model than this node has agreed to"):
-            outcomes(trainer, scenario, "mlp", QUICK, [1])
+            outcomes(trainer, scenario, "mlp", BRIEF, [1])
 
     @pytest.mark.slow
     def test_a_recorded_run_waits_for_the_lost(self) -> None:
@@ -213,7 +213,7 @@ class TestFaults:
         grid.twists[0] = lambda message, reply: (
             once.pop() if once and message.metadata.group_id == "2" else reply
         )
-        assert trainer.trace(scenario, make_learner("mlp"), QUICK).clients == (0, 1, 2)
+        assert trainer.trace(scenario, make_learner("mlp"), BRIEF).clients == (0, 1, 2)
         grid.twists[0] = lambda message, reply: None
         with pytest.raises(UnavailableError, match="1 coalition could not be trained: client 0"):
             trainer.trace(scenario, make_learner("mlp"), Training(rounds=1))
@@ -247,7 +247,7 @@ class TestThoseWhoAnswer:
         self, tmp_path: Path, replicates: int, trainings: int
     ) -> None:
         scenario, grid, trainer = federation(patience=0.0)
-        game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer, replicates=replicates)
+        game = FederatedGame(scenario, "mlp", BRIEF, trainer=trainer, replicates=replicates)
         trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
         del grid.parties[101]
         with UtilityStore(tmp_path / "s.db") as store:
@@ -267,13 +267,13 @@ class TestThoseWhoAnswer:
         assert (again.cost.trained, again.cost.reused) == (0, trainings)
         two = digits(SIZES)
         alone = Scenario("two", (two.clients[0], two.clients[2]), ("a", "b"), two.test, two.task, two.classes)
-        expected = fv.value(FederatedGame(alone, "mlp", QUICK, replicates=replicates), "exact")
+        expected = fv.value(FederatedGame(alone, "mlp", BRIEF, replicates=replicates), "exact")
         assert values.mean == pytest.approx(expected.mean, abs=1e-6)
 
     def test_further_losses_are_left_out_too_and_nobody_left_is_an_error(self, tmp_path: Path) -> None:
         scenario, grid, trainer = federation(patience=0.0)
         trainer.roster = Roster(Directory(grid), [100, 101, 102], reports_of(scenario), DIGITS)
-        game = FederatedGame(scenario, "mlp", QUICK, trainer=trainer)
+        game = FederatedGame(scenario, "mlp", BRIEF, trainer=trainer)
         del grid.parties[102]
         first = UnavailableError("lost", (1,), {1: "is not there"})
         with UtilityStore(tmp_path / "s.db") as store:

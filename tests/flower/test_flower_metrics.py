@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
-from federations import QUICK, digits
+from federations import BRIEF, digits
 from flower_fakes import DIGITS, SIZES, FakeGrid, N, federation, held_out_parts, parties, remote
 from numpy.typing import NDArray
 
@@ -35,8 +35,8 @@ def top_two(logits: Array, labels: Array) -> float:
 def test_the_server_computes_it_on_its_test_set() -> None:
     scenario, grid, _ = federation()
     seen, roster = remote(scenario, grid)
-    there = FederatedGame(seen, "mlp", QUICK, metric=top_two, trainer=FlowerTrainer(grid, roster))
-    local = FederatedGame(scenario, "mlp", QUICK, metric=top_two)
+    there = FederatedGame(seen, "mlp", BRIEF, metric=top_two, trainer=FlowerTrainer(grid, roster))
+    local = FederatedGame(scenario, "mlp", BRIEF, metric=top_two)
     assert (there.id, there.stored_as) == (local.id, local.stored_as)
     found, expected = (fv.value(game, "exact") for game in (there, local))
     assert found.mean == pytest.approx(expected.mean, abs=1e-6)
@@ -46,7 +46,7 @@ def test_the_server_computes_it_on_its_test_set() -> None:
 def test_it_goes_unnoticed_by_the_nodes() -> None:
     """They check that the model is the one that they have agreed to."""
     scenario, grid, trainer = federation()
-    outcomes = dict(FederatedGame(scenario, "mlp", QUICK, metric=top_two, trainer=trainer).evaluate([7]))
+    outcomes = dict(FederatedGame(scenario, "mlp", BRIEF, metric=top_two, trainer=trainer).evaluate([7]))
     assert set(outcomes) == {7}
     assert not any("top_two" in str(message.content) for message in grid.sent)
 
@@ -59,7 +59,7 @@ def test_where_the_nodes_hold_the_test_rows_it_is_refused_before_anything_is_tra
     shown = str(seen).splitlines()
     assert shown[0].startswith(f"federation: {seen.n} clients")
     assert all(line.split()[-2:] == ["–", "–"] for line in shown[5:])  # what is elsewhere is not known
-    game = FederatedGame(seen, "mlp", QUICK, metric=top_two, trainer=FlowerTrainer(grid, roster))
+    game = FederatedGame(seen, "mlp", BRIEF, metric=top_two, trainer=FlowerTrainer(grid, roster))
     with pytest.raises(InputError, match=r"'top_two' needs the test rows on the server.*built-in metric"):
         fv.value(game, "exact")
     assert {message.metadata.message_type for message in grid.sent} == {"query.fedvalue"}
@@ -68,12 +68,12 @@ def test_where_the_nodes_hold_the_test_rows_it_is_refused_before_anything_is_tra
 def test_an_app_of_ones_own_measures_itself() -> None:
     app = ForeignApp({"w": np.zeros(3)}, "key")
     with pytest.raises(InputError, match="'top_two' cannot be computed here: a ForeignApp measures"):
-        FederatedGame(digits(SIZES), app, QUICK, metric=top_two)
+        FederatedGame(digits(SIZES), app, BRIEF, metric=top_two)
 
 
 def test_a_model_on_which_it_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     scenario, _, trainer = federation()
-    local = FederatedGame(scenario, "mlp", QUICK, metric="correct")
+    local = FederatedGame(scenario, "mlp", BRIEF, metric="correct")
     worst = {mask: outcome.metrics["correct"] for mask, outcome in local.evaluate(range(8))}
 
     def fails(logits: Array, labels: Array) -> float:
@@ -83,7 +83,7 @@ def test_a_model_on_which_it_fails_takes_no_other_with_it(tmp_path: Path) -> Non
         return correct
 
     metric = fv.Metric("fails", fails, key="test")
-    game = FederatedGame(scenario, "mlp", QUICK, metric=metric, trainer=trainer)
+    game = FederatedGame(scenario, "mlp", BRIEF, metric=metric, trainer=trainer)
     with pytest.raises(
         UtilityError, match=r"'fails' raised RuntimeError: too few.*client 0, client 1"
     ) as caught:
@@ -97,9 +97,9 @@ def test_those_who_answer_are_valued_by_it_and_an_old_store_says_what_it_lacks(t
     scenario = digits(SIZES)
     gone = UnavailableError("client 2 is away", (2,), {2: "is away"})
     with fv.UtilityStore(tmp_path / "s.db") as store:
-        fv.value(FederatedGame(scenario, "mlp", QUICK), "exact", store=store)
+        fv.value(FederatedGame(scenario, "mlp", BRIEF), "exact", store=store)
         late, again = (
-            FederatedGame(scenario, "mlp", QUICK, metric=top_two, retrain=retrain)
+            FederatedGame(scenario, "mlp", BRIEF, metric=top_two, retrain=retrain)
             for retrain in (False, True)
         )
         with pytest.raises(InputError, match="3 trainings in the store lack the metric 'top_two'"):

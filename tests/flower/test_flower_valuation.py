@@ -16,7 +16,7 @@ from marks import first_fast
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
-from federations import QUICK, digits
+from federations import BRIEF, digits
 from flower_fakes import SIZES, FakeGrid, N, held_out_parts, parties
 from flwr.app import Context, Error, MetricRecord, RecordDict
 from typer.testing import CliRunner
@@ -44,7 +44,7 @@ RUNNER = CliRunner()
 
 class TestEvaluationAtTheNodes:
     def settings(self, tmp_path: Path, **more: Any) -> Settings:
-        rules = {"rounds": 2, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3}
+        rules = {"rounds": 2, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3}
         shared = {"share-all-models": more.get("evaluate") == "nodes"}
         return Settings.from_config(
             {"clients": N, "method": "exact", "out": str(tmp_path), **shared, **rules, **more}
@@ -55,11 +55,11 @@ class TestEvaluationAtTheNodes:
         grid = FakeGrid(parties(scenario, held_out_parts(scenario, (10, 40, 70))))
         settings = self.settings(tmp_path, evaluate="nodes", metric="loss")
         values = value_federation(grid, settings, Task("classification", 10))
-        expected = fv.value(FederatedGame(scenario, "mlp", QUICK, metric="loss"), "exact")
+        expected = fv.value(FederatedGame(scenario, "mlp", BRIEF, metric="loss"), "exact")
         assert values.mean == pytest.approx(expected.mean, abs=1e-6)
         assert values.game_id != expected.game_id  # who evaluates is part of the game
         assert values.details["evaluated_at"] == "nodes"
-        assert values.details["message_rounds"] == QUICK.rounds + 3  # query, empty coalition, all others
+        assert values.details["message_rounds"] == BRIEF.rounds + 3  # query, empty coalition, all others
         assert values.errors["test"] is not None  # by blocks of rows; what single rows say stays at the nodes
 
     def test_nodes_train_by_the_rules_of_the_server(self, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ class TestEvaluationAtTheNodes:
         said = {name.replace("_", "-"): rule for name, rule in further.items()} | {"loss": "focal"}
         task = Task("classification", 10, scenario.test)
         values = value_federation(FakeGrid(parties(scenario)), self.settings(tmp_path, **said), task)
-        game = FederatedGame(scenario, "mlp", replace(QUICK, **further), loss="focal")
+        game = FederatedGame(scenario, "mlp", replace(BRIEF, **further), loss="focal")
         assert values.mean == pytest.approx(fv.value(game, "exact").mean, abs=1e-6)
 
     def test_who_benefits_is_what_it_is_in_one_process(self, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ class TestEvaluationAtTheNodes:
         values = value_federation(grid, self.settings(tmp_path, evaluate="nodes"), Task("classification", 10))
         parts = np.split(np.arange(120), [10, 50])
         here = replace(scenario, test_parts=dict(zip(scenario.names, parts, strict=True)))
-        expected = fv.value(FederatedGame(here, "mlp", QUICK), "exact").benefits
+        expected = fv.value(FederatedGame(here, "mlp", BRIEF), "exact").benefits
         assert values.benefits is not None
         assert expected is not None
         assert values.benefits.matrix == pytest.approx(expected.matrix, abs=1e-6)
@@ -110,7 +110,6 @@ class TestEvaluationAtTheNodes:
                 ),
                 (lambda r: _measured(r, **{"num-examples": 9999}), "measured on 9999 rows"),
             ],
-            keep=2,
         ),
     )
     def test_bad_measurements_are_rejected(self, change: Any, says: str, tmp_path: Path) -> None:
@@ -141,10 +140,10 @@ class TestValuation:
     ) -> None:
         scenario = digits(SIZES)
         grid = FakeGrid(parties(scenario))
-        config = {"clients": N, "method": "ipss", "budget": 6, "out": str(tmp_path), "rounds": 2, "epochs": 2}
+        config = {"clients": N, "method": "ipss", "budget": 6, "out": str(tmp_path), "rounds": 2, "epochs": 1}
         settings = Settings.from_config({**config, "batch": 16, "rate": 0.01, "seed": 3})
         values = value_federation(grid, settings, Task("classification", 10, scenario.test))
-        expected = fv.value(FederatedGame(scenario, "mlp", QUICK), "ipss", 6, 3)
+        expected = fv.value(FederatedGame(scenario, "mlp", BRIEF), "ipss", 6, 3)
         assert values.mean == pytest.approx(expected.mean, abs=1e-6)
         assert values.game_id == expected.game_id
         assert values.names == scenario.names
@@ -155,12 +154,12 @@ class TestValuation:
     def test_replicates_are_those_of_a_local_run(self, tmp_path: Path) -> None:
         scenario = digits(SIZES)
         config = {"clients": N, "method": "exact", "replicates": 2, "out": str(tmp_path), "metric": "loss"}
-        rules = {"rounds": 2, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3}
+        rules = {"rounds": 2, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3}
         settings = Settings.from_config({**config, **rules})
         values = value_federation(
             FakeGrid(parties(scenario)), settings, Task("classification", 10, scenario.test)
         )
-        local = FederatedGame(scenario, "mlp", QUICK, metric="loss", replicates=2)
+        local = FederatedGame(scenario, "mlp", BRIEF, metric="loss", replicates=2)
         expected = fv.value(local, "exact")
         assert values.mean == pytest.approx(expected.mean, abs=1e-6)
         assert values.noise == pytest.approx(expected.noise, abs=1e-6)
@@ -214,7 +213,7 @@ class TestValuation:
             Settings.from_config(config)
 
 
-RULES = {"rounds": 2, "epochs": 2, "batch": 16, "rate": 0.01, "seed": 3}
+RULES = {"rounds": 2, "epochs": 1, "batch": 16, "rate": 0.01, "seed": 3}
 
 
 def valued(out: Path, absent: int | None = None, **more: Any) -> fv.Values:
@@ -253,7 +252,7 @@ class TestResults:
         page = fv.report(values, tmp_path / "page.html", store=tmp_path / "store.db")
         assert "Not valued: client 1" in page.read_text(encoding="utf-8")
         # The whole game, among whose trainings those of the others are.
-        assert values.game_id == fv.value(FederatedGame(digits(SIZES), "mlp", QUICK), "loo").game_id
+        assert values.game_id == fv.value(FederatedGame(digits(SIZES), "mlp", BRIEF), "loo").game_id
 
     def test_commands_find_everything_in_the_folder(self, tmp_path: Path) -> None:
         values = valued(tmp_path / "out", absent=0, missing="use-known", store=str(tmp_path / "kept.db"))
@@ -386,6 +385,7 @@ class TestCommands:
         assert again.exit_code == 2
         assert "pyproject.toml already" in again.output
 
+    @pytest.mark.slow
     def test_the_written_app_works(self, tmp_path: Path) -> None:
         """Its client app answers a query, and its server app is there."""
         scenario = digits(SIZES)

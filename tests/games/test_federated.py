@@ -207,6 +207,7 @@ class TestIdentity:
         assert one.id != other.id
         assert one.id != game().id
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("old", "new"),
         [

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from marks import first_fast
 
 import fedvalue as fv
 from fedvalue.games import RestrictedGame, as_game
@@ -50,7 +51,9 @@ class TestEveryGame:
             fv.TableGame(table), same=[twin], different=[fv.TableGame(-table), fv.TableGame([0.0, 1.0])]
         )
 
-    @pytest.mark.parametrize("options", [{}, {"chunk": 3}, {"jobs": 2}, {"replicates": 3}], ids=str)
+    @pytest.mark.parametrize(
+        "options", first_fast([{}, {"chunk": 3}, {"replicates": 3}, {"jobs": 2}], 3), ids=str
+    )
     def test_functions_keep_to_the_contract(self, options: dict[str, Any]) -> None:
         game = weighted((0.5, 1.0, 2.0))
         others = [weighted((0.5, 1.0, 2.5)), weighted((0.5, 1.0, 2.0, 0.0))]

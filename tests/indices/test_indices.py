@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import first_fast
 from numpy.typing import NDArray
 from scipy.special import beta as beta_function
 
@@ -171,7 +172,7 @@ class TestByTheSurrogate:
         assert found.mean == pytest.approx(value(v, index).mean)
         assert found.guarantee == "exact"
 
-    @pytest.mark.parametrize("index", LINEAR[1:])
+    @pytest.mark.parametrize("index", first_fast(LINEAR[1:]))
     def test_intervals_hold_the_values(self, index: Any) -> None:
         """Games that saturate, with clients of different size, from half of their coalitions."""
         held = []

@@ -227,7 +227,7 @@ def check_as_plain(make: Make, loss: Any = None, scenario: Scenario | None = Non
 KINDS = [ByFunction, Complex, Shared, SharedNorm, ByHook, Kept, HookedSlopes, ManyLookAtEachOther, InPlace]
 
 
-@pytest.mark.parametrize("make", first_fast(KINDS, keep=3))
+@pytest.mark.parametrize("make", first_fast(KINDS))
 @pytest.mark.filterwarnings("ignore:Models are trained one after the other")
 def test_what_modules_do_in_ways_of_their_own_is_what_a_plain_loop_does(make: Make) -> None:
     before = digits().test.x.copy()
@@ -282,7 +282,7 @@ def rare() -> Scenario:
     return Scenario("rare", tuple(clients), tuple("abcd"), test, "classification", 2)
 
 
-@pytest.mark.parametrize(("loss", "is_rare"), [(by_class, False), (by_positives, True)])
+@pytest.mark.parametrize(("loss", "is_rare"), first_fast([(by_positives, True), (by_class, False)]))
 @pytest.mark.filterwarnings("ignore:Models are trained one after the other")
 def test_a_loss_that_counts_the_labels_of_its_batch_sees_none_that_only_fill_up(
     loss: Any, is_rare: bool

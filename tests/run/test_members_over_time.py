@@ -53,6 +53,7 @@ def exact(of: FederatedGame, store: Any = None) -> fv.Values:
 
 
 class TestTenClients:
+    @pytest.mark.slow
     def test_one_joins_one_leaves_one_adds_rows(self, tmp_path: Path) -> None:
         store, trainer = tmp_path / "store.db", CountingTrainer()
         exact(game(members_of(*TEN)), store)

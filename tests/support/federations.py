@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -29,6 +30,7 @@ Metrics = dict[str, float]
 Parameters = dict[str, torch.Tensor]
 
 QUICK = Training(rounds=2, epochs=2, batch=16, rate=0.01, seed=3)
+BRIEF = replace(QUICK, epochs=1)  # where every pass over the rows is as good as the first
 SIZES = (37, 20, 64, 5)  # with batches of 16: 3, 2, 4 and 1 steps, the last of an epoch smaller
 
 MASKS = (0b0001, 0b0110, 0b1011, 0b1111)

@@ -115,7 +115,7 @@ def conforming(backend: str, case: str) -> Conforming:
 
 
 # One kind of models locally and one elsewhere are tried at once; the rest takes longer.
-QUICKLY = {("local", "least squares"), ("flower", "linear regression")}
+QUICKLY = {("local", "least squares")}
 PAIRS = [
     pytest.param((b, c), id=f"{b}-{c}", marks=[] if (b, c) in QUICKLY else [pytest.mark.slow])
     for b in BACKENDS

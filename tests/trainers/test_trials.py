@@ -164,7 +164,7 @@ class TestBits:
         for trial, metrics in found.items():
             assert metrics["loss"] == pytest.approx(expected[trial]["loss"], abs=1e-4)
 
-    @pytest.mark.parametrize("make", first_fast([Frozen, Buffered, whole, with_dropout, lazy]))
+    @pytest.mark.parametrize("make", first_fast([whole, Frozen, Buffered, with_dropout, lazy]))
     def test_models_of_ones_own(self, make: Callable[[], nn.Module]) -> None:
         learner = TorchLearner(make, key="own")
         session = learner.session(digits(SIZES), QUICK, "cpu", None)

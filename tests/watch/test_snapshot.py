@@ -205,6 +205,7 @@ def test_a_target_that_is_not_there(tmp_path: Path) -> None:
     assert snapshot(tmp_path).runs == ()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_watched_stores_the_same_rows(tmp_path: Path) -> None:
     def rows(out: Path) -> list[tuple[object, ...]]:
         with UtilityStore(out / "store.db") as store:
