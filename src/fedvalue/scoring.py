@@ -18,7 +18,7 @@ from fedvalue._checks import as_array
 from fedvalue.errors import InputError
 from fedvalue.values import Values
 
-__all__ = ["efficiency_gap", "kendall", "payout_error", "relative_l2", "skill", "spearman"]
+__all__ = ["efficiency_gap", "kendall", "payout_error", "places", "relative_l2", "skill", "spearman"]
 
 Vector: TypeAlias = "Values | ArrayLike"
 
@@ -69,6 +69,17 @@ def spearman(estimate: Vector, truth: Vector) -> float:
     0.5
     """
     return _rank_correlation(_rho, estimate, truth)
+
+
+def places(values: Vector) -> list[int]:
+    """The place of each client, 1 for the largest value; those that are level share one.
+
+    >>> places([0.2, 0.5, 0.5, 0.1])
+    [3, 1, 1, 4]
+    """
+    found = _levelled(_vector(values))
+    not_ahead = np.searchsorted(np.sort(found), found, side="right")
+    return [1 + len(found) - int(count) for count in not_ahead]
 
 
 def payout_error(estimate: Vector, truth: Vector) -> float:

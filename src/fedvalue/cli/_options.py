@@ -21,6 +21,7 @@ __all__ = [
     "DateOption",
     "GameArgument",
     "JsonFlag",
+    "IndexOption",
     "JsonTarget",
     "KeyOption",
     "MethodOptions",
@@ -61,6 +62,13 @@ TableOption = Annotated[
     Path,
     typer.Option(
         help="File with the utilities of all 2^n coalitions, indexed by bitmask: .npz, .npy, .json."
+    ),
+]
+IndexOption = Annotated[
+    str,
+    typer.Option(
+        help="The solution concept: shapley, banzhaf, beta(A,B), sizes(W0,W1,…), leave-one-out, weighted(NAME=W,…), least-core or "
+        "nucleolus."
     ),
 ]
 ArrayOption = Annotated[

@@ -10,7 +10,15 @@ import typer
 
 from fedvalue._text import count
 from fedvalue.cli._console import busy, notes, print_json, say
-from fedvalue.cli._options import ArrayOption, BudgetOption, JsonFlag, NegateOption, QuietOption, TableOption
+from fedvalue.cli._options import (
+    ArrayOption,
+    BudgetOption,
+    IndexOption,
+    JsonFlag,
+    NegateOption,
+    QuietOption,
+    TableOption,
+)
 from fedvalue.cli._pairs import names
 from fedvalue.cli._tables import new_table, print_table
 
@@ -30,6 +38,7 @@ def compare(
     budget: BudgetOption = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Runs per method, with consecutive seeds.")] = 1,
+    index: IndexOption = "shapley",
     array: ArrayOption = None,
     negate: NegateOption = False,
     json: JsonFlag = False,
@@ -38,7 +47,7 @@ def compare(
     """Compare methods with the exact values of a game.
 
     The equal split, which pays everyone the same, is always among them: a method that does not beat it
-    has learned nothing.
+    has learned nothing. With --index, methods that give other values than Shapley's are compared with the exact ones of that kind.
     """
     from fedvalue.games import read_table
     from fedvalue.run import benchmark
@@ -48,7 +57,12 @@ def compare(
         with busy("comparing", quiet) as now:
             chosen = names(methods)
             found = benchmark(
-                game, None if chosen == ["all"] else chosen, budget, range(seed, seed + seeds), on_stage=now
+                game,
+                None if chosen == ["all"] else chosen,
+                budget,
+                range(seed, seed + seeds),
+                on_stage=now,
+                index=index,
             )
     if json:
         print_json(found.to_dict())
@@ -95,9 +109,15 @@ def _number(number: float, form: str) -> str:
 
 
 def _remarks(found: Benchmark) -> list[str]:
+    from fedvalue.indices import SHAPLEY, title_of
+
     runs = "one seed" if found.seeds == 1 else f"{found.seeds} seeds: mean ± standard deviation"
     remarks = [f"Not run: {name}. {reason}" for name, reason in found.not_run.items()]
     remarks.append(f"Budget {count(found.budget)} of {count(1 << found.clients)} coalitions, {runs}.")
+    if found.index != SHAPLEY:
+        remarks.append(
+            f"Exact values and errors are those of {title_of(found.index)}. Skill: what is better than the same for everyone."
+        )
     if not found.has_truth:
         return [*remarks, "There are too many clients to compute exact values, so no errors are shown."]
     expected = []

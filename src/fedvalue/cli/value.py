@@ -13,6 +13,7 @@ from fedvalue.cli._console import notes, say
 from fedvalue.cli._options import (
     ArrayOption,
     BudgetOption,
+    IndexOption,
     JsonTarget,
     MethodOptions,
     NegateOption,
@@ -56,12 +57,7 @@ def value(
             help="Clients that join as one: values are then Owen values; repeatable.",
         ),
     ] = None,
-    index: Annotated[
-        str,
-        typer.Option(
-            help="The solution concept: shapley, banzhaf, beta(A,B), leave-one-out, weighted(NAME=W,…), least-core or nucleolus."
-        ),
-    ] = "shapley",
+    index: IndexOption = "shapley",
     array: ArrayOption = None,
     negate: NegateOption = False,
     store: Annotated[

@@ -198,7 +198,7 @@ def _weighted(given: Mapping[str, float], names: Sequence[str]) -> Index:
     omega = np.array([_number(given.get(name, 1.0)) for name in names])
     if not (np.isfinite(omega) & (omega >= 1e-3) & (omega <= 1e3)).all():
         raise InputError(
-            f"Weights of clients must be numbers from 0.001 to 1,000. Got {dict(given)}: a client that is to get nothing is left out."
+            f"Weights of clients must be numbers from 0.001 to 1,000. Got {str(dict(given))[:80]}: a client that is to get nothing is left out."
         )
     written = ",".join(
         f"{name}={_digits(weight)}"

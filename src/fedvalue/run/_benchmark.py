@@ -13,9 +13,10 @@ from fedvalue._checks import checked_call, whole
 from fedvalue.errors import BudgetError, InputError, MethodError
 from fedvalue.estimators import ESTIMATORS
 from fedvalue.games import Game, GameLike, Reseeded, as_game
+from fedvalue.indices import SHAPLEY, Index, IndexLike, read_index
 from fedvalue.run._methods import MethodLike, as_method, default_budget
 from fedvalue.run._observers import Observer, OnStage
-from fedvalue.run._requests import request
+from fedvalue.run._requests import by_index, can_give, request
 from fedvalue.run._valuation import run_requests, value
 from fedvalue.values import Values
 
@@ -47,13 +48,16 @@ class Score:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The methods, the best first, and for those that could not be run the reason. The equal split is always in it."""
+    """The methods, the best first, and for those that could not be run the reason. Of Shapley values the equal split is
+    always in it.
+    """
 
     clients: int
     budget: int
     seeds: int
     scores: tuple[Score, ...]
     not_run: dict[str, str]
+    index: str = SHAPLEY
 
     @property
     def has_truth(self) -> bool:
@@ -73,11 +77,14 @@ def benchmark(
     budget: int | None = None,
     seeds: Sequence[int] = (0,),
     on_stage: OnStage | None = None,
+    *,
+    index: IndexLike = SHAPLEY,
 ) -> Benchmark:
     """Compares methods with the exact values of a game; without names, all that need no recorded training.
 
     Exact methods are those of one seed. Of a game with rows for several seeds, `surrogate` spreads its trainings over
     them, and errors are also told against the exact values of the mean utility, which are the expected values.
+    `index` is another solution concept, as for `value`: methods that can give it, against the exact values by it.
 
     >>> found = benchmark([0.0, 1.0, 1.0, 3.0], ["ipss"], budget=3)
     >>> [score.method for score in found.scores]
@@ -90,46 +97,51 @@ def benchmark(
     limit = whole(
         "The budget", default_budget(the_game.n) if budget is None else budget, 1, error=BudgetError
     )
-    names = [m for m in ESTIMATORS.values() if not m.view] if methods is None else methods
+    wanted = read_index(index, the_game.names)
+    able = [m for m in ESTIMATORS.values() if not m.view and can_give(m, wanted)]
+    names = able if methods is None else methods
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise InputError(f"methods must be a list of methods, such as ['ipss', 'surrogate']. Got {names!r}.")
     chosen = [as_method(method) for method in names]
     tell(f"exact values from {1 << the_game.n:,} coalitions")
-    truth = _exact(the_game) if the_game.n <= LARGEST_TRUTH else None
+    truth = _exact(the_game, wanted) if the_game.n <= LARGEST_TRUTH else None
     several = isinstance(the_game, Reseeded) and (the_game.seeds or 1) > 1
-    expected = value(the_game, "exact") if truth is not None and several else None
+    expected = value(the_game, "exact", index=wanted) if truth is not None and several else None
     scores: list[Score] = []
     not_run: dict[str, str] = {}
-    for method in dict.fromkeys([*chosen, as_method(_BASELINE)]):
+    baseline = [as_method(_BASELINE)] if wanted.name == SHAPLEY else []
+    for method in dict.fromkeys([*chosen, *baseline]):
         # Exact methods and the baseline are the reference: they take what they need.
         reference = method is ESTIMATORS[_BASELINE] or method.guarantee == "exact"
         try:
-            runs = _runs(the_game, method, None if reference else limit, seeds, tell)
+            runs = _runs(the_game, method, wanted, None if reference else limit, seeds, tell)
             scores.append(_score(runs, truth, expected, len(seeds)))
         except (BudgetError, MethodError) as error:  # gradient methods need more than a table
             not_run[method.name] = str(error)
     scores.sort(key=lambda score: (math.isnan(score.relative_error), score.relative_error))
-    return Benchmark(the_game.n, limit, len(seeds), tuple(scores), not_run)
+    return Benchmark(the_game.n, limit, len(seeds), tuple(scores), not_run, wanted.name)
 
 
 def _runs(
-    game: Game, method: MethodLike, budget: int | None, seeds: Sequence[int], tell: OnStage
+    game: Game, method: MethodLike, index: Index, budget: int | None, seeds: Sequence[int], tell: OnStage
 ) -> list[Values]:
     runs: list[Values] = []
     for seed in seeds:
         tell(f"{as_method(method).name}, seed {seed}")
         of_all = isinstance(game, Reseeded) and game.seeds is not None
         spread = of_all and as_method(method).guarantee != "exact"
-        (found,) = run_requests(game, [request(method, {})], budget, seed, one_seed=not spread)
+        asked = by_index(request(method, {}), game.names, index)
+        (found,) = run_requests(game, [asked], budget, seed, one_seed=not spread)
         runs.append(found)
         if runs[-1].guarantee == "exact":  # every seed gives the same
             break
     return runs
 
 
-def _exact(game: Game) -> Values:
+def _exact(game: Game, index: Index) -> Values:
     """The exact values of one seed."""
-    (found,) = run_requests(game, [request("exact", {})], None, 0, one_seed=True)
+    asked = by_index(request("exact", {}), game.names, index)
+    (found,) = run_requests(game, [asked], None, 0, one_seed=True)
     return found
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "admit",
     "checked_budget",
     "by_index",
+    "can_give",
     "grouped",
     "plan_of",
     "refuse_two_ways",
@@ -120,7 +121,7 @@ def by_index(asked: Request, names: Sequence[str], index: IndexLike) -> Request:
         return asked
     if asked.blocks is not None:
         raise MethodError("Values in groups are Owen values. Leave the groups out, or the index.")
-    if not (asked.method.solves if found.weights is None else asked.method.uses_weights):
+    if not can_give(asked.method, found):
         able = "exact" if found.weights is None else _able()
         raise MethodError(
             f"{asked.method.name} cannot give the index {found.name}. Methods that can: {able}."
@@ -128,6 +129,11 @@ def by_index(asked: Request, names: Sequence[str], index: IndexLike) -> Request:
     found.check_clients(len(names))
     asked.index, asked.weights = found, None if found.weights is None else found.weights(len(names))
     return asked
+
+
+def can_give(method: Method, index: Index) -> bool:
+    """Whether a method gives values by this index; all give Shapley values."""
+    return index.name == SHAPLEY or (method.solves if index.weights is None else method.uses_weights)
 
 
 def _able() -> str:

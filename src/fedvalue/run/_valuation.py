@@ -26,7 +26,7 @@ from fedvalue.games import (
     Traceable,
     as_game,
 )
-from fedvalue.indices import SHAPLEY, IndexLike
+from fedvalue.indices import SHAPLEY, IndexLike, read_index
 from fedvalue.run._complete import complete_values
 from fedvalue.run._estimates import checked_estimate
 from fedvalue.run._ledger import Ledger
@@ -37,6 +37,7 @@ from fedvalue.run._requests import (
     Request,
     admit,
     by_index,
+    can_give,
     checked_budget,
     grouped,
     plan_of,
@@ -120,6 +121,7 @@ def compare(
     store: StoreLike = None,
     progress: bool = False,
     *,
+    index: IndexLike = SHAPLEY,
     on_stage: OnStage | None = None,
     on_outcome: OnOutcome | None = None,
     on_values: OnValues | None = None,
@@ -130,6 +132,7 @@ def compare(
     Without `methods`: every one that the budget allows, the exact ones up to 20 clients, and the gradient
     methods where there is a training to record; all of them look at the same one. Federations are trained with one seed,
     as the methods were published; of a table with several rows, `surrogate` and `exact` use all.
+    `index` is another solution concept than the Shapley value, as for `value`: by methods that can give it.
 
     >>> results = compare([0.0, 1.0, 1.0, 3.0], methods=["exact", "equal"], budget=2)
     >>> [round(float(v), 2) for v in results["equal"].mean]
@@ -139,11 +142,17 @@ def compare(
     budget = checked_budget(budget)
     if methods is None:
         traces = isinstance(the_game, Traceable) and the_game.averages
-        chosen: Sequence[MethodLike] = runnable_methods(the_game.n, budget, traces)
+        wanted = read_index(index, the_game.names)
+        chosen: Sequence[MethodLike] = [
+            name
+            for name in runnable_methods(the_game.n, budget, traces)
+            if can_give(ESTIMATORS[name], wanted)
+        ]
     else:
         several = isinstance(methods, Iterable) and not isinstance(methods, (str, Mapping))
         chosen = list(cast(Iterable[MethodLike], methods)) if several else [cast(MethodLike, methods)]
-    requests = {asked.method: asked for asked in (request(method, {}) for method in chosen)}
+    asks = (by_index(request(method, {}), the_game.names, index) for method in chosen)
+    requests = {asked.method: asked for asked in asks}
     names = [method.name for method in requests]
     twice = next((name for name in names if names.count(name) > 1), None)
     if not names or twice is not None:

@@ -20,7 +20,7 @@ from fedvalue.what_if._sums import EXACT, Sums, Trained, sums
 __all__ = ["USUAL_INDICES", "OtherIndices", "by_indices"]
 
 USUAL_INDICES = ("banzhaf", "beta(16,1)", "beta(1,16)", "leave-one-out", "least-core", "nucleolus")
-_RANKING = "ranking like Shapley (τ)"
+_LIKE_SHAPLEY = "τ with Shapley"
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,13 @@ class OtherIndices:
         first = next(iter(self.values.values()))
         return {name: scoring.kendall(found.mean, first.mean) for name, found in self.values.items()}
 
+    @property
+    def places(self) -> dict[str, list[int]]:
+        """The place of each client by every index, 1 for the largest value; those that are level share one."""
+        return {name: scoring.places(found.mean) for name, found in self.values.items()}
+
     def rows(self) -> list[list[str]]:
-        """A line for each client, with its value by every index and ± where that is known; then how rankings agree."""
+        """A line for each client, with its value by every index and ± where that is known."""
         reach = {name: found.interval() for name, found in self.values.items()}
         first = next(iter(self.values.values()))
         lines = []
@@ -58,13 +63,25 @@ class OtherIndices:
                 half = "" if around is None else f" ± {(around[i, 1] - around[i, 0]) / 2:.4f}"
                 cells.append(f"{found.mean[i]:+.4f}{half}")
             lines.append(cells)
+        return lines
+
+    def place_rows(self) -> list[list[str]]:
+        """A line for each client, with its place by every index; then how the orders agree."""
+        names = next(iter(self.values.values())).names
+        columns = self.places.values()
+        lines = [[client, *(str(of[i]) for of in columns)] for i, client in enumerate(names)]
         taus = ["–" if math.isnan(tau) else f"{tau:+.2f}" for tau in self.ranking.values()]
-        return [*lines, [_RANKING, *taus]]
+        return [*lines, [_LIKE_SHAPLEY, *taus]]
 
     @property
     def head(self) -> list[str]:
         """The columns of `rows`."""
         return ["client", *self.values]
+
+    @property
+    def place_head(self) -> list[str]:
+        """The columns of `place_rows`."""
+        return ["place", *self.values]
 
     @property
     def remarks(self) -> list[str]:
@@ -82,18 +99,20 @@ class OtherIndices:
         return {
             "format": "fedvalue.indices/1",
             "values": {name: found.to_dict() for name, found in self.values.items()},
+            "places": self.places,
             "ranking": {name: None if math.isnan(tau) else tau for name, tau in self.ranking.items()},
             "not_known": dict(self.not_known),
         }
 
     def __str__(self) -> str:
-        return "\n".join([plain_table(self.head, self.rows()), *self.remarks])
+        tables = [plain_table(self.head, self.rows()), "", plain_table(self.place_head, self.place_rows())]
+        return "\n".join([*tables, *self.remarks])
 
 
 def by_indices(values: Values, trained: Trained, which: Sequence[IndexLike]) -> OtherIndices:
     """The values by each index that what was trained suffices for."""
     found, not_known = {SHAPLEY: values}, dict[str, str]()
-    for index in (read_index(one, values.names) for one in which):
+    for index in [read_index(one, values.names) for one in ([which] if isinstance(which, str) else which)]:
         try:
             found[index.name] = values if index.name == SHAPLEY else _by_index(values, trained, index)
         except (InputError, MethodError) as error:
