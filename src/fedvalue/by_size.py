@@ -93,7 +93,7 @@ class BySize:
         ]  # fmt: skip
 
 
-AnyWeights: TypeAlias = "Weights | BySize"
+AnyWeights: TypeAlias = Weights | BySize
 
 
 def signed_weights(inside: NDArray[np.bool_] | Array, of_coalition: Array) -> Array:

@@ -114,7 +114,7 @@ class ListedTarget:
         return found
 
 
-Target: TypeAlias = "ListedTarget | BySizeTarget"
+Target: TypeAlias = ListedTarget | BySizeTarget
 
 
 def target_of(weights: AnyWeights) -> Target:
