@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from marks import first_fast
 from numpy.typing import NDArray
 from scipy.special import beta as beta_function
+from typer.testing import CliRunner
 
 import fedvalue as fv
+from fedvalue.cli import app
 from fedvalue.errors import InputError, MethodError
 from fedvalue.estimators import guarantee_lines
-from fedvalue.indices import INDICES, title_of
+from fedvalue.indices import INDICES, read_index, title_of
 from fedvalue.run import read_values
 
 Array = NDArray[np.float64]
@@ -301,3 +303,34 @@ class TestFromATrainedGame:
         assert "Not known: nucleolus." in str(found)
         assert "not that of test rows" in str(found)
         assert found.to_dict()["not_known"] == found.not_known
+
+
+class TestWhatTheyAreCalled:
+    """Whoever sees other values than Shapley's is told so, wherever that is."""
+
+    def test_tables_and_verification_name_the_index(self, tmp_path: Path) -> None:
+        table, file, store = random_table(3), tmp_path / "banzhaf.json", tmp_path / "store.db"
+        values = fv.value(table, "exact", index="banzhaf", store=store)
+        values.save(file)
+        assert str(values).startswith("Banzhaf values by exact")
+        assert values.table().title == "Banzhaf values by exact"
+        assert values._repr_html_().count("Banzhaf values by exact") == 1
+        assert str(value(table, "shapley")).startswith("Data value by exact")
+        assert fv.verify(file, store=store).sound
+
+    def test_neither_a_report_nor_a_statement_calls_them_shapley_values(self, tmp_path: Path) -> None:
+        file, pages = tmp_path / "banzhaf.json", tmp_path / "pages"
+        value(random_table(3), "banzhaf").save(file)
+        found = CliRunner().invoke(app, ["report", str(file), "--statements", str(pages)])
+        assert (found.exit_code, pages.exists()) == (2, False)
+        assert "A report takes Shapley values. These are by the index banzhaf" in " ".join(
+            found.output.split()
+        )
+
+    def test_names_are_as_exact_as_numbers(self) -> None:
+        for number in (1.0000001, 1e-9, 123456789e-3):
+            name = read_index(f"beta({number},1)").name
+            assert float(name.removeprefix("beta(").removesuffix(",1)")) == number
+        assert read_index({"a": 0.12345678901}, ["a", "b"]).name == "weighted(a=0.12345678901)"
+        with pytest.raises(InputError, match="Weights of clients must be numbers from"):
+            read_index({"a": "much"}, ["a", "b"])  # type: ignore[dict-item]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -155,6 +156,81 @@ def test_a_run_that_was_killed_and_one_that_failed(tmp_path: Path) -> None:
     left(tmp_path, state="failed", error="client-1 diverged", incidents=["round 2: client-1 is gone"])
     now = only(tmp_path)
     assert (now.state, now.failures) == ("failed", ("client-1 diverged", "round 2: client-1 is gone"))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"began": "yesterday"},
+        {"updated": "2026-11-19T22:00:00"},
+        {"asked": "many"},
+        {"owner": None},
+        {"stored_as": []},
+        {"method": 5},
+        {"groups": {"H": 1}},
+        {"nodes": [{"client": "a", "state": 1}]},
+        {"incidents": [3]},
+    ],
+    ids=lambda odd: next(iter(odd)),
+)
+def test_what_another_version_or_a_stranger_says_of_a_run(tmp_path: Path, odd: dict[str, object]) -> None:
+    shutil.copy(left_once(tmp_path.parent) / "store.db", tmp_path / "store.db")
+    said = json.loads((left_once(tmp_path.parent) / PROGRESS_FILE).read_text())
+    (tmp_path / PROGRESS_FILE).write_text(json.dumps({**said, **odd}))
+    assert read_progress(tmp_path) is None
+    of_folder, of_store = snapshot(tmp_path).runs  # nothing says that they belong together
+    assert (of_folder.outcomes, of_store.outcomes, of_store.state) == (0, 16, "at rest")
+
+
+def left_once(folder: Path) -> Path:
+    sound = folder / "sound"
+    if not sound.exists():
+        sound.mkdir()
+        left(sound)
+    return sound
+
+
+def test_a_store_under_a_name_that_cannot_be(tmp_path: Path) -> None:
+    left(tmp_path, store="x" * 5000)
+    assert only(tmp_path).store is None
+
+
+def test_a_run_that_begins_again_by_another_metric(tmp_path: Path) -> None:
+    """No training is new, and yet the values are others."""
+
+    def values_of(changes: dict[str, object]) -> str:
+        said = json.loads((tmp_path / PROGRESS_FILE).read_text()) | changes
+        write_json(tmp_path / PROGRESS_FILE, said)
+        return values_once_known()
+
+    def values_once_known() -> str:
+        for _ in range(100):
+            found = watcher.parts()[1]["r0-values"]
+            if 'class="value"' in found:
+                return found
+            time.sleep(0.05)
+        raise AssertionError("no values came")
+
+    left(tmp_path, known=16, asked=16)
+    with Watcher(tmp_path) as watcher:
+        first = values_once_known()
+        by_loss = values_of({"metric": "mse", "stored_as": "mse", "higher_is_better": False})
+        assert by_loss != first
+        grouped = values_of({"groups": {"Holding": ["client-0", "client-1"]}})
+        assert len({first, by_loss, grouped}) == 3
+
+
+def test_what_nobody_expected_is_said_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object) -> None:
+        raise TypeError("neither fish nor fowl")
+
+    fv.run("synthetic", clients=2, samples=10, model="least-squares", out=tmp_path)
+    with Watcher(tmp_path) as watcher:
+        before = watcher.parts()[1]
+        monkeypatch.setattr("fedvalue.watch._watcher.signature", broken)
+        after = watcher.parts()[1]
+    assert "neither fish nor fowl" in after["troubles"]
+    assert after["r0-values"] == before["r0-values"]
 
 
 def _here() -> str:

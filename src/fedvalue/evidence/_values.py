@@ -13,7 +13,7 @@ from fedvalue.evidence._methods import method_of
 from fedvalue.evidence._run import LeftRun
 from fedvalue.evidence._verdict import Check, sound, unchecked, undecided, wrong
 from fedvalue.games import Game, RecordedGame, RestrictedGame
-from fedvalue.run import MethodLike, as_method, grouped, method_request, run_requests, with_seeds
+from fedvalue.run import MethodLike, as_method, by_index, grouped, method_request, run_requests, with_seeds
 from fedvalue.store import StoreUntil, UtilityStore
 from fedvalue.values import Cost, Values
 
@@ -96,6 +96,10 @@ def _computed(
     try:
         asked = method_request(method, with_seeds(method, options, seeds))
         asked = grouped(asked, game.names, values.groups or None)
+        if (
+            run.record is None and not values.agreement
+        ):  # those of a run, and what is agreed, are Shapley values
+            asked = by_index(asked, game.names, values.index)
         (found,) = run_requests(game, [asked], budget, seed or 0, before, use_stored=True, ends=_ends(run))
     except UnrecordedError as error:
         return wrong(_WHAT, f"they cannot be computed again: {error}")

@@ -99,7 +99,6 @@ def report(
     '# What the data of 2 clients is worth'
     """
     expect("values", values, Values, "fv.Values", "fv.value and fv.run give them.")
-    expect_shapley(values, "A report")
     path = as_path("The path of a report", path)
     history: History | None = None
     if isinstance(store, UtilityStore):
@@ -127,6 +126,7 @@ def facts_of(
     cover: Cover | None = None,
 ) -> Facts:
     """What a report and its statements say; `budget` is what the run was given."""
+    expect_shapley(values, "A report")
     return gather(values, history, record, terms, guarantee_lines(values, budget), cover)
 
 

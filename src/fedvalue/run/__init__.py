@@ -43,6 +43,7 @@ from fedvalue.run._observers import Evaluation, Observer
 from fedvalue.run._prepare import RULES
 from fedvalue.run._progress_file import PROGRESS_FILE, Node, Progress, ProgressFile, read_progress
 from fedvalue.run._requests import (
+    by_index,
     grouped,
     refuse_two_ways,
     usual_method,
@@ -92,6 +93,7 @@ __all__ = [
     "facts_of_run",
     "find_history",
     "find_store",
+    "by_index",
     "grouped",
     "heading",
     "is_within",

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedvalue._checks import fits
 from fedvalue._files import json_from, write_json
 from fedvalue.errors import InputError
 from fedvalue.run._observers import Evaluation, Observer, Observers
@@ -24,6 +25,18 @@ PROGRESS_FILE = "progress.json"
 _FORMAT = "fedvalue.progress/1"
 _SECONDS = 0.5  # between two times that it is written while outcomes come
 _STATES = ("running", "failed", "interrupted")
+_TEXTS = (
+    "game_id", "method", "metric", "stored_as", "empty", "owner", "began", "updated", "state", "stage", "error",
+)  # fmt: skip
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(_TEXTS, str),
+    **dict.fromkeys(("budget", "seeds", "known", "asked"), int | None),
+    **dict.fromkeys(("replicates", "reused"), int),
+    **dict.fromkeys(("names", "incidents"), list[str]),
+    "store": str | None,
+    "higher_is_better": bool,
+}
+"""What the file holds under these names: it may come from elsewhere, or from another version."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +93,23 @@ def read_progress(folder: Path) -> Progress | None:
         if data.pop("format") != _FORMAT or data["state"] not in _STATES:
             return None
         nodes = tuple(Node(**node) for node in data.pop("nodes"))
-        return Progress(
-            **{
-                **data,
-                "names": tuple(map(str, data["names"])),
-                "incidents": tuple(data["incidents"]),
-                "nodes": nodes,
-            }
-        )
+        texts = [text for node in nodes for text in (node.client, node.state, node.why)]
+        members = list((data["groups"] or {}).values())
+        is_sound = fits(texts, list[str]) and fits(members, list[list[str]]) and _is_moment(data["began"])
+        if not (
+            is_sound
+            and _is_moment(data["updated"])
+            and all(fits(data[name], _KINDS[name]) for name in _KINDS)
+        ):
+            return None
+        lists = {name: tuple(data[name]) for name in ("names", "incidents")}
+        return Progress(**{**data, **lists, "nodes": nodes})
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
+
+
+def _is_moment(text: str) -> bool:
+    return datetime.fromisoformat(text).tzinfo is not None
 
 
 class ProgressFile:

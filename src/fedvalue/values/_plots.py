@@ -31,7 +31,7 @@ def plot(values: Values, ax: Any, level: float) -> Axes:
     ax.barh(places, values.mean, xerr=half, color=colours, ecolor="#555555", capsize=3)
     ax.axvline(0.0, color="#999999", linewidth=0.8)
     ax.set_xlabel(f"value, in {plot_text(values.unit)}" + ("" if half is None else f", ± {level:.0%}"))
-    ax.set_title(f"Data value by {plot_text(values.method)}", loc="left")
+    ax.set_title(plot_text(values.heading), loc="left")
     return ax  # type: ignore[no-any-return]
 
 

@@ -46,7 +46,7 @@ def frame(values: Values, level: float) -> DataFrame:
 
 def text(values: Values) -> str:
     """A plain table, as `print` shows it."""
-    title = f"Data value by {values.method}{f' ({values.promise})' if values.promise else ''}"
+    title = f"{values.heading}{f' ({values.promise})' if values.promise else ''}"
     lines = [title, plain_table(_HEAD, _cells(values, 0.95)), _absent(values)]
     return "\n".join(filter(None, lines))
 
@@ -55,7 +55,7 @@ def html(values: Values) -> str:
     """See `Values._repr_html_`."""
     interval = values.interval()
     whiskers = () if interval is None else [(float(low), float(high)) for low, high in interval]
-    title = f"Data value by {values.method}{f' ({values.promise})' if values.promise else ''}"
+    title = f"{values.heading}{f' ({values.promise})' if values.promise else ''}"
     shown = as_html("", _HEAD, _cells(values, 0.95), values.mean.tolist(), whiskers)
     return block(paragraphs([title, values.warning], strong=True), shown, paragraphs([_absent(values)]))
 
@@ -66,9 +66,7 @@ def table(values: Values, level: float, unicode: bool) -> Table:
     from rich.text import Text
 
     caption = Text(_absent(values)) if values.absent else None
-    shown = Table(
-        title=f"Data value by {values.method}", title_justify="left", caption=caption, caption_justify="left"
-    )
+    shown = Table(title=values.heading, title_justify="left", caption=caption, caption_justify="left")
     shown.add_column("client", overflow="fold")
     for heading in ("value", f"± {level:.0%}", "share"):
         shown.add_column(heading, justify="right", no_wrap=True)

@@ -18,7 +18,7 @@ from fedvalue.watch._words import STATES, errors_of, facts, moment, on_values
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["Settling", "page", "script", "sections", "style"]
+__all__ = ["Settling", "notices", "page", "script", "sections", "style"]
 
 _OPEN = 40  # clients that are open to see; the others unfold
 _HEIGHT = 64  # of the chart of intervals, in pixels
@@ -56,7 +56,7 @@ class Shown:
 
 def sections(now: Snapshot, so_far: Mapping[str, SoFar], settling: Mapping[str, Settling]) -> dict[str, str]:
     """Every section of the page by its id, in their order."""
-    parts = {"troubles": _render("troubles", troubles=now.troubles, runs=now.runs)}
+    parts = notices(now)
     for number, run in enumerate(now.runs):
         found = so_far.get(run.key)
         values = run.values or (found.values if found else None)
@@ -74,6 +74,11 @@ def sections(now: Snapshot, so_far: Mapping[str, SoFar], settling: Mapping[str, 
         if run.latest:
             parts[f"r{number}-latest"] = _render("latest", **about)
     return parts
+
+
+def notices(now: Snapshot) -> dict[str, str]:
+    """The section of what could not be read."""
+    return {"troubles": _render("troubles", troubles=now.troubles, runs=now.runs)}
 
 
 def page(parts: Mapping[str, str], title: str, query: str) -> str:

@@ -72,11 +72,19 @@ def _folders(target: Path) -> Iterator[Path]:
         inside = sorted(path for path in target.iterdir() if not path.name.startswith(".") and path.is_dir())
     except OSError:  # it was removed, or belongs to somebody else
         return
-    yield from [path for path in inside if _is_run(path) or (path / STORE_FILE).is_file()][:_MOST_FOLDERS]
+    yield from [path for path in inside if _is_run(path) or _is_file(path / STORE_FILE)][:_MOST_FOLDERS]
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _MARKS)
+    return any(_is_file(folder / name) for name in _MARKS)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is there for us: no, in a folder that is closed to us, or under a name that cannot be."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _store_of(folder: Path) -> Path | None:
@@ -87,4 +95,4 @@ def _store_of(folder: Path) -> Path | None:
     except FedvalueError:
         file = folder / STORE_FILE
     file = file.parent.resolve() / file.name
-    return file if file.is_file() else None
+    return file if _is_file(file) else None

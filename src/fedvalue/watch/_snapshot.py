@@ -273,7 +273,8 @@ def _failures(
         yield from map(str, values.details.get("incidents", ()))
     if error is not None:
         yield str(error.get("error") or "The run failed and does not say why.")
-        yield from map(str, error.get("incidents") or ())
+        incidents = error.get("incidents")
+        yield from map(str, incidents if isinstance(incidents, list) else ())
 
 
 def _nodes(progress: Progress | None, values: Values | None) -> tuple[Node, ...]:

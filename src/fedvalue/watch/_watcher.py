@@ -15,8 +15,9 @@ from types import TracebackType
 
 from fedvalue.errors import FedvalueError
 from fedvalue.values import Values
-from fedvalue.watch._page import Settling, sections
+from fedvalue.watch._page import Settling, notices, sections
 from fedvalue.watch._places import check_target, signature
+from fedvalue.watch._rules import Rules
 from fedvalue.watch._snapshot import RunNow, Snapshot, snapshot
 from fedvalue.watch._so_far import SoFar, so_far
 
@@ -43,6 +44,7 @@ class Watcher:
         self._looked = -_ANYWAY
         self._now = Snapshot(())
         self._so_far: dict[str, SoFar] = {}
+        self._rules: dict[str, Rules | None] = {}
         self._settling: dict[str, list[tuple[int, float]]] = {}
         self._threads = [
             threading.Thread(target=work, name=f"fedvalue-watch-{work.__name__.strip('_')}", daemon=True)
@@ -102,16 +104,30 @@ class Watcher:
     def _look(self) -> None:
         """Reads what has changed, and tells viewers."""
         with self._looking:
-            seen, now = signature(self.target), time.monotonic()
-            if seen == self._seen and now - self._looked < _ANYWAY:
-                return
-            self._now = self._snapshot()
-            self._seen, self._looked = seen, now
-            for run in self._now.runs:
-                if run.values is not None and run.key in self._settling:
-                    self._note_reach(run.key, run.values, run.values.evaluations)
-            self._publish()
+            try:
+                self._read()
+            except (
+                Exception
+            ) as error:  # whatever is wrong there, the page must not stand still and say nothing
+                said = f"This page cannot be brought up to date: {type(error).__name__}: {error}."
+                self._tell({**self._parts, **notices(Snapshot(self._now.runs, (said,)))})
         self._to_value.set()
+
+    def _read(self) -> None:
+        seen, now = signature(self.target), time.monotonic()
+        if seen == self._seen and now - self._looked < _ANYWAY:
+            return
+        self._now = self._snapshot()
+        self._seen, self._looked = seen, now
+        for run in self._now.runs:
+            if run.began and self._rules.setdefault(run.key, run.rules) != run.rules:
+                # Begun again by another metric or in other groups: what was computed before is not of this run.
+                self._rules[run.key] = run.rules
+                self._so_far.pop(run.key, None)
+                self._settling.pop(run.key, None)
+            if run.values is not None and run.key in self._settling:
+                self._note_reach(run.key, run.values, run.values.evaluations)
+        self._publish()
 
     def _snapshot(self) -> Snapshot:
         try:
@@ -124,7 +140,9 @@ class Watcher:
 
     def _publish(self) -> None:
         settling: dict[str, Settling] = dict(self._settling)
-        parts = sections(self._now, self._so_far, settling)
+        self._tell(sections(self._now, self._so_far, settling))
+
+    def _tell(self, parts: dict[str, str]) -> None:
         with self._changed:
             if parts != self._parts:
                 self._version, self._parts = self._version + 1, parts
@@ -140,7 +158,7 @@ class Watcher:
                 if not self._is_due(run):
                     continue
                 began = time.monotonic()
-                self._take_in(run, so_far(run))
+                self._take_in(run, _so_far(run))
                 if self._stopped.wait(_RESTS * (time.monotonic() - began)):
                     return
                 self._to_value.set()  # more may have been stored meanwhile
@@ -151,6 +169,8 @@ class Watcher:
 
     def _take_in(self, run: RunNow, found: SoFar) -> None:
         with self._looking:
+            if any(now.key == run.key and now.began != run.began for now in self._now.runs):
+                return  # it was begun again meanwhile
             self._so_far[run.key] = found
             if found.values is not None:
                 self._note_reach(run.key, found.values, found.outcomes)
@@ -167,3 +187,10 @@ class Watcher:
             points.append(point)
         if len(points) > _MOST_POINTS:
             del points[1::2]  # every other one: the chart keeps its shape
+
+
+def _so_far(run: RunNow) -> SoFar:
+    try:
+        return so_far(run)
+    except Exception as error:  # its file may hold anything; the values of other runs are still to come
+        return SoFar(run.outcomes, None, f"No values from what is stored: {type(error).__name__}: {error}.")
