@@ -20,7 +20,7 @@ import fedvalue as fv
 from fedvalue.cli import app
 from fedvalue.errors import InputError, MethodError
 from fedvalue.estimators import guarantee_lines
-from fedvalue.indices import INDICES, read_index, title_of
+from fedvalue.indices import INDICES, title_of
 from fedvalue.run import read_values
 
 Array = NDArray[np.float64]
@@ -326,11 +326,3 @@ class TestWhatTheyAreCalled:
         assert "A report takes Shapley values. These are by the index banzhaf" in " ".join(
             found.output.split()
         )
-
-    def test_names_are_as_exact_as_numbers(self) -> None:
-        for number in (1.0000001, 1e-9, 123456789e-3):
-            name = read_index(f"beta({number},1)").name
-            assert float(name.removeprefix("beta(").removesuffix(",1)")) == number
-        assert read_index({"a": 0.12345678901}, ["a", "b"]).name == "weighted(a=0.12345678901)"
-        with pytest.raises(InputError, match="Weights of clients must be numbers from"):
-            read_index({"a": "much"}, ["a", "b"])  # type: ignore[dict-item]

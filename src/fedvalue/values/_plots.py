@@ -8,6 +8,7 @@ import numpy as np
 
 from fedvalue._extras import axes
 from fedvalue._text import plot_text, shortened
+from fedvalue.values._shown import heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,7 @@ def plot(values: Values, ax: Any, level: float) -> Axes:
     ax.barh(places, values.mean, xerr=half, color=colours, ecolor="#555555", capsize=3)
     ax.axvline(0.0, color="#999999", linewidth=0.8)
     ax.set_xlabel(f"value, in {plot_text(values.unit)}" + ("" if half is None else f", ± {level:.0%}"))
-    ax.set_title(plot_text(values.heading), loc="left")
+    ax.set_title(plot_text(heading(values)), loc="left")
     return ax  # type: ignore[no-any-return]
 
 

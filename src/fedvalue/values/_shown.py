@@ -11,6 +11,7 @@ from fedvalue._extras import need
 from fedvalue._html import block, paragraphs
 from fedvalue._html import table as as_html
 from fedvalue._text import bars_around_zero, one_line, plain_table
+from fedvalue.indices import SHAPLEY
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from fedvalue.values._values import Values
 
-__all__ = ["frame", "html", "table", "text"]
+__all__ = ["frame", "heading", "html", "table", "text"]
 
 _BAR_WIDTH = 24
 _HEAD = ("client", "value", "± 95%", "share")
@@ -44,9 +45,14 @@ def frame(values: Values, level: float) -> DataFrame:
     )
 
 
+def heading(values: Values) -> str:
+    """What stands over a table of them: a table alone must not pass other values off as Shapley's."""
+    return f"{'Data value' if values.index == SHAPLEY else values.title} by {values.method}"
+
+
 def text(values: Values) -> str:
     """A plain table, as `print` shows it."""
-    title = f"{values.heading}{f' ({values.promise})' if values.promise else ''}"
+    title = f"{heading(values)}{f' ({values.promise})' if values.promise else ''}"
     lines = [title, plain_table(_HEAD, _cells(values, 0.95)), _absent(values)]
     return "\n".join(filter(None, lines))
 
@@ -55,7 +61,7 @@ def html(values: Values) -> str:
     """See `Values._repr_html_`."""
     interval = values.interval()
     whiskers = () if interval is None else [(float(low), float(high)) for low, high in interval]
-    title = f"{values.heading}{f' ({values.promise})' if values.promise else ''}"
+    title = f"{heading(values)}{f' ({values.promise})' if values.promise else ''}"
     shown = as_html("", _HEAD, _cells(values, 0.95), values.mean.tolist(), whiskers)
     return block(paragraphs([title, values.warning], strong=True), shown, paragraphs([_absent(values)]))
 
@@ -66,7 +72,7 @@ def table(values: Values, level: float, unicode: bool) -> Table:
     from rich.text import Text
 
     caption = Text(_absent(values)) if values.absent else None
-    shown = Table(title=values.heading, title_justify="left", caption=caption, caption_justify="left")
+    shown = Table(title=heading(values), title_justify="left", caption=caption, caption_justify="left")
     shown.add_column("client", overflow="fold")
     for heading in ("value", f"± {level:.0%}", "share"):
         shown.add_column(heading, justify="right", no_wrap=True)

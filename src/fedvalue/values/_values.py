@@ -191,11 +191,6 @@ class Values:
         return "Owen values" if self.groups else title_of(self.index)
 
     @property
-    def heading(self) -> str:
-        """What stands over a table of them: a table alone must not pass other values off as Shapley's."""
-        return f"{'Data value' if self.index == SHAPLEY else self.title} by {self.method}"
-
-    @property
     def sign(self) -> int:
         """-1 where less of the metric is better: its negative is the utility."""
         return 1 if self.higher_is_better else -1
