@@ -74,8 +74,8 @@ def table(values: Values, level: float, unicode: bool) -> Table:
     caption = Text(_absent(values)) if values.absent else None
     shown = Table(title=heading(values), title_justify="left", caption=caption, caption_justify="left")
     shown.add_column("client", overflow="fold")
-    for heading in ("value", f"± {level:.0%}", "share"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+    for column in ("value", f"± {level:.0%}", "share"):
+        shown.add_column(column, justify="right", no_wrap=True)
     shown.add_column("", no_wrap=True)
     bars = bars_around_zero(values.mean.tolist(), _BAR_WIDTH, unicode)
     for (name, *numbers), mean, bar in zip(_cells(values, level), values.mean, bars, strict=True):
