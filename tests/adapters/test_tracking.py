@@ -347,6 +347,7 @@ def test_weights_and_biases_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert tracker.failures == []
     (log,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     known, history, artifacts = {}, [], []
+    settle(log)
     for record in records_of(log):
         known |= {item.key: item.value_json for item in record.config.update}
         if record.history.item:
@@ -362,6 +363,14 @@ def test_weights_and_biases_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     values = result.values
     assert [history[-1][f"value/{name}"] for name in values.names] == pytest.approx(values.mean.tolist())
     assert {"report", "values", "run"} <= set(artifacts)
+
+
+def settle(log: Path) -> None:
+    """Waits until Weights & Biases has written everything: it says that it has finished a moment before."""
+    ends, before = time.monotonic() + 30, -1
+    while time.monotonic() < ends and not 100 < log.stat().st_size == before:
+        before = log.stat().st_size
+        time.sleep(0.3)
 
 
 def records_of(log: Path) -> Iterator[Any]:
