@@ -253,6 +253,35 @@ class TestTracker:
         assert tool.ended == [True]
         assert tool.series("outcome/size")
 
+    @pytest.mark.filterwarnings("error::fedvalue.errors.FedvalueWarning")
+    def test_warnings_that_are_errors_end_the_run_and_hide_no_other_error(self) -> None:
+        def utility(coalition: tuple[int, ...]) -> float:
+            if len(coalition) == 2:
+                broken.told.wait(10)
+                raise ValueError("no")
+            return 1.0
+
+        class Broken(Recorder):
+            def __init__(self) -> None:
+                super().__init__("numbers")
+                self.told = threading.Event()
+
+            def numbers(self, rows: Any) -> None:
+                self.told.set()
+                super().numbers(rows)
+
+        broken = Broken()
+        game = fv.FunctionGame(2, utility, batch=False)
+        with pytest.raises(fv.UtilityError), Tracker(broken) as tracker:
+            fv.value(game, "exact", **tracker.observers(game))
+        assert tracker.untold[0].startswith("Broken: ")
+        assert broken.ended == [True]
+        with (
+            pytest.raises(FedvalueWarning, match="told nothing more"),
+            Tracker(Recorder("numbers")) as tracker,
+        ):
+            fv.value(fv.TableGame(np.arange(8.0)), "exact", **tracker.observers(fv.TableGame(np.arange(8.0))))
+
     def test_what_is_not_one_run_in_a_block_is_refused(self) -> None:
         game = fv.TableGame([0.0, 1.0])
         with pytest.raises(InputError, match="at least one tool"):

@@ -86,7 +86,7 @@ class Line:
 
     def _end_after_failure(self) -> None:
         with suppress(Exception):  # there was a warning
-            self.tool.end(failed=True)
+            self.tool.end(True)
 
     def _try(self, message: Message) -> None:
         if self.error is not None:

@@ -79,10 +79,12 @@ class Tracker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._send()
-        finally:
-            self._end(failed=kind is not None)
+        # Where warnings are errors, none hides what the run failed with.
+        with suppress(*([] if kind is None else [FedvalueWarning])):
+            try:
+                self._send()
+            finally:
+                self._end(failed=kind is not None)
 
     def run(self, job: Job, progress: bool = False) -> Result:
         """Runs the job, and keeps its report, its values and its record as files."""
