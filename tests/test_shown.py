@@ -12,6 +12,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 import fedvalue as fv
 from fedvalue import _html
@@ -113,6 +114,11 @@ class TestPlots:
         of_run = result()
         assert len(of_run.plot_coalitions().collections[0].get_offsets()) == 8
         assert of_run.plot(ax=ax) is ax
+
+    def test_intervals_have_the_colour_of_the_axes(self) -> None:
+        with mpl.rc_context({"axes.edgecolor": "#d5d9e2"}):  # as on dark pages
+            (lines,) = values().plot().collections
+        assert to_hex(lines.get_colors()[0]) == "#d5d9e2"
 
     def test_what_are_no_axes_and_no_matplotlib(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(InputError, match=r"ax must be axes of matplotlib, or None. Got a int."):

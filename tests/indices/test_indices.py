@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from math import comb, prod
 from pathlib import Path
@@ -303,6 +304,17 @@ class TestFromATrainedGame:
         assert "Not known: nucleolus." in str(found)
         assert "not that of test rows" in str(found)
         assert found.to_dict()["not_known"] == found.not_known
+
+    def test_values_without_an_interval_beside_values_with_one_are_explained(self) -> None:
+        table = random_table(3)
+        known = {mask: [float(utility)] for mask, utility in enumerate(table)}
+        exact = fv.value(table, "exact")
+        assert fv.other_indices(exact, ["banzhaf"], known).remarks == []
+        with_luck = replace(exact, stderr=np.full(3, 0.1))
+        (remark,) = fv.other_indices(with_luck, ["banzhaf", "nucleolus"], known).remarks
+        assert remark.startswith(
+            "Without a ±: banzhaf, nucleolus. They are exact for the trainings that were made"
+        )
 
 
 class TestWhatTheyAreCalled:

@@ -29,7 +29,8 @@ def plot(values: Values, ax: Any, level: float) -> Axes:
     half = None if interval is None else (interval[:, 1] - interval[:, 0]) / 2
     colours = ["#c0504d" if mean < 0 else "#4f9d69" for mean in values.mean]
     places = _named(ax, values)
-    ax.barh(places, values.mean, xerr=half, color=colours, ecolor="#555555", capsize=3)
+    dark_or_light = ax.spines["left"].get_edgecolor()  # what is seen on this background
+    ax.barh(places, values.mean, xerr=half, color=colours, ecolor=dark_or_light, capsize=3)
     ax.axvline(0.0, color="#999999", linewidth=0.8)
     ax.set_xlabel(f"value, in {plot_text(values.unit)}" + ("" if half is None else f", ± {level:.0%}"))
     ax.set_title(plot_text(heading(values)), loc="left")

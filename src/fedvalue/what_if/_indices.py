@@ -92,6 +92,12 @@ class OtherIndices:
                 "The ± of other indices than Shapley's counts coalitions not trained and, over several seeds, the luck of training, "
                 "but not that of test rows."
             )
+        bare = [name for name, found in self.values.items() if found.stderr is None]
+        if bare and len(bare) < len(self.values):
+            said.append(
+                f"Without a ±: {', '.join(bare)}. They are exact for the trainings that were made; how far the luck of training "
+                "and the test rows move them is not known."
+            )
         return said
 
     def to_dict(self) -> dict[str, Any]:
