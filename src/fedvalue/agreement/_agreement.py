@@ -52,8 +52,8 @@ class PayoutTerms:
 
     >>> import fedvalue as fv
     >>> agreed = fv.PayoutTerms(pot="10000", currency="EUR", absent="escrow=0.2")
-    >>> agreed.rule, agreed.copies, agreed.differing(fv.PayoutTerms(pot="10000", currency="EUR"))
-    ('floor', 'each', ["absent 'excluded' instead of 'escrow=0.2'"])
+    >>> agreed.differing(fv.PayoutTerms(pot="10000", currency="EUR"))
+    ["absent 'excluded' instead of 'escrow=0.2'"]
     """
 
     rule: str = "floor"

@@ -59,11 +59,14 @@ class Audit:
     `below_zero` are clients with a value below zero that are not called harmful, and what all reach without them: those of
     whom nothing can be concluded, and those with whom all together reach more (these have a p-value). `absent` are clients of whom nothing is known, and why.
 
-    >>> table = [0.0, 1.0, 1.0, 1.5, 1.2, 1.7, 1.8, 2.1, 0.0, 1.0, 1.0, 1.5, 1.2, 1.7, 1.8, 2.1]
-    >>> values = Values([0.63, 0.68, 0.79, 0.0], list("abcd"), "exact", 16, guarantee="exact")
-    >>> found = audit(values, {mask: [utility] for mask, utility in enumerate(table)})
-    >>> found.verdict, [finding.kind for finding in found.findings]
-    ('1 finding. Not everything could be checked: see below.', ['no contribution'])
+    >>> import fedvalue as fv
+    >>> table = [0.0, 1.0, 1.0, 1.5, 1.2, 1.7, 1.8, 2.1] * 2  # the last changes nothing
+    >>> utilities = {mask: [utility] for mask, utility in enumerate(table)}
+    >>> found = audit(fv.value(table, "exact"), utilities)
+    >>> [(finding.kind, finding.clients) for finding in found.findings]
+    [('no contribution', ('client-3',))]
+    >>> found.verdict
+    '1 finding. Not everything could be checked: see below.'
     """
 
     findings: tuple[Finding, ...]

@@ -60,8 +60,8 @@ class Disclosure:
     >>> scenario = fv.load_scenario("synthetic", clients=3, samples=20)
     >>> game = fv.FederatedGame(scenario, training=fv.Training(rounds=2))
     >>> found = fv.value(game, "exact-cc").disclosure
-    >>> found.apart, found.statements()[0]
-    (False, 'All rows were in one place, and nothing left anybody. In a federation the same trainings would send this:')
+    >>> found.apart, [one.client for one in found.clients]
+    (False, ['client-0', 'client-1', 'client-2'])
     """
 
     clients: tuple[Disclosed, ...]

@@ -180,9 +180,9 @@ def other_indices(
     >>> table = [0.0, 0.4, 0.4, 0.6, 0.4, 0.6, 0.6, 0.7]
     >>> values = fv.value(table, "exact")
     >>> utilities = {mask: [utility] for mask, utility in enumerate(table)}
-    >>> found = fv.other_indices(values, ["banzhaf", "leave-one-out"], utilities)
+    >>> found = fv.other_indices(values, ["banzhaf"], utilities)
     >>> {index: of.mean.round(3).tolist() for index, of in found.values.items()}
-    {'shapley': [0.233, 0.233, 0.233], 'banzhaf': [0.225, 0.225, 0.225], 'leave-one-out': [0.1, 0.1, 0.1]}
+    {'shapley': [0.233, 0.233, 0.233], 'banzhaf': [0.225, 0.225, 0.225]}
     """
     return by_indices(values, _trained(values, utilities, seeds, store), which)
 
