@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import struct
 import threading
@@ -325,6 +326,16 @@ class TestMLflow:
         monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
         monkeypatch.chdir(tmp_path)  # artifacts of a local database are kept in the current folder
         return f"sqlite:///{tmp_path}/mlflow.db"
+
+    def test_nobody_is_told_that_it_is_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Unless the user wants it: telemetry of MLflow is decided when it is imported."""
+        monkeypatch.setattr("fedvalue.adapters.tracking._tools.need", lambda *package: None)
+        monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "false")
+        MLflow("consortium")
+        assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false"
+        monkeypatch.delenv("MLFLOW_DISABLE_TELEMETRY")
+        MLflow("consortium")
+        assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
 
     @pytest.mark.slow
     def test_a_run_in_a_local_store(self, uri: str, tmp_path: Path) -> None:
