@@ -20,7 +20,7 @@ HOSTILE = (
     "<img src=x onerror=alert(1)>",
     '" onmouseover="alert(2)',
     "\u202egnp.exe\x00\x1b[31m",
-    "{{ 7 * 7 }}{% raw %}&amp;",
+    "{{ 7919 * 7907 }}{% raw %}&amp;",
     "N" * 300,
 )
 """Names that would take over a page which does not escape them, or tear it apart."""
