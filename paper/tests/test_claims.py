@@ -119,7 +119,13 @@ def growth(claim: Claim, favourable: bool) -> list[Point]:
     high, low = given.get("high"), given.get("low", 0.0)
     by = (high or low * 2) if favourable else (high * 10 if high else low / 10)
     return [
-        {**given.get("where", {}), "label": given["method"], "n": n, given["column"]: amount}
+        {
+            **given.get("where", {}),
+            "label": given["method"],
+            "n": n,
+            given.get("needs", "n"): n,
+            given["column"]: amount,
+        }
         for n, amount in ((given["start"], 1.0), (given["to"], by))
     ]
 
@@ -184,6 +190,14 @@ def test_ratios_that_are_right_in_direction_only_are_a_condition() -> None:
     claim = next(claim for claim in CHECKED if claim.check == "ratio")
     found = lines(claim, lambda label, _: 1.5 if label == claim.given["of"] else 1.0)
     assert judge(claim, {f"{claim.experiment}-paper": found}).outcome.verdict == CONDITIONS
+
+
+def test_growth_is_not_judged_where_a_column_that_it_needs_is_missing() -> None:
+    claim = next(claim for claim in CHECKED if "needs" in claim.given)
+    needed = claim.given["needs"]
+    found = [{key: line[key] for key in line if key != needed} for line in growth(claim, True)]
+    outcome = judge(claim, {f"{claim.experiment}-paper": found}).outcome
+    assert (outcome.verdict, needed in outcome.figure) == (NOT_TESTABLE, True)
 
 
 class TestRegistry:

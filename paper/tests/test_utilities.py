@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 from itertools import pairwise
 from pathlib import Path
 
@@ -59,3 +61,25 @@ def test_how_what_a_further_client_adds_falls() -> None:
     ((before, after),) = [pair for pair in pairs if pair[1] >= pair[0]]
     assert len(pairs) == 18
     assert f"in 17 of 18 steps; the other is a rise from {before:.4f} to {after:.4f}" in said
+
+
+def values(folder: str, model: str, label: str) -> NDArray[np.float64]:
+    """The values of every run of a method, one line each."""
+    with gzip.open(RESULTS / folder / "rows.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if (row["model"], row["label"]) == (model, label)]
+    return np.array([[float(value) for value in row["values"].split()] for row in rows])
+
+
+def test_how_alike_the_clients_bear_the_error_of_ipss() -> None:
+    said, ranges, spreads = ARGUMENTS["fair-error"], [], []
+    for model in ("mlp", "cnn"):
+        (exact,) = values("motivation-paper", model, "MC-Shapley")
+        lacking = 100 * (exact - values("motivation-paper", model, "IPSS")) / exact.mean()
+        assert lacking.min() > 0
+        ranges.append(f"{lacking.min():.1f} % {{}} {lacking.max():.1f} %")
+        spreads.append(f"{100 * np.ptp(exact) / exact.mean():.1f} %")
+    between, to = ([each.format(word) for each in ranges] for word in ("and", "to"))
+    assert "between {} (MLP) and between {} (CNN)".format(*between) in said
+    assert "within {} and {} of a mean value".format(*spreads) in said
+    readme = " ".join((RESULTS.parent / "README.md").read_text(encoding="utf-8").split())
+    assert "every client lacks {} of a mean value with the MLP, {} with the CNN".format(*to) in readme

@@ -186,7 +186,11 @@ def _under(lines: Sequence[Line], given: Given) -> bool:
 
 def growth(lines: Sequence[Line], given: Given) -> Outcome:
     """The column of `method` at n = `to` divided by that at n = `start`. Confirmed: within the stated limits;
-    with conditions: beyond them by no more than a factor of 2; else not confirmed."""
+    with conditions: beyond them by no more than a factor of 2; else not confirmed. Results without the column `needs`, where
+    one is named, are not judged."""
+    needed = given.get("needs", given["column"])
+    if not any(line.get(needed) is not None for line in lines):
+        return _missing(lines, {**given, "column": needed}, [given["method"]])
     figures = [
         figure_of(where(lines, {**given.get("where", {}), "label": given["method"], "n": n}), given["column"])
         for n in (given["start"], given["to"])

@@ -19,8 +19,14 @@ Each quantitative or comparative statement of *Efficient Data Valuation Approxim
 Approach* (Wei, Tong, Zhou, He, Xu) with the line of its LaTeX source, a verdict and the figure behind it. Verdicts are
 computed from the [results](results) by the rule that the last table states; those of definitions, proofs and citations are
 *reasoned*, with the argument. Means are over games and runs; ± is a standard error over games, where there are several.
-Times are those of trainings one after the other (`paper_seconds`), as the paper measures them. Results of *older settings*
-were made before the experiments had the settings of today, and without CC-Shapley as published ([which](README.md#two-kinds-of-results)).
+Times are those of trainings one after the other (`paper_seconds`), as the paper measures them.
+
+*Confirmed with conditions* is wide: of a factor it says that the direction is right in at least one setting, and the figure says
+by how much. Methods are the published ones. In the code of the paper's authors DIG-FL stands for trainings without each client and
+GTG-Shapley for another method, which decides some claims about time. Results of *older settings* were made before the experiments
+had the settings of today ([which](README.md#two-kinds-of-results)): with less data, without CC-Shapley as published, with
+DIG-FL in the unit of the loss, and with the accuracy of a single untrained model as v(∅). With XGBoost that v(∅) makes all
+relative errors large; see [adult](README.md#adult) for today's.
 
 Made by `python -m fedvalue_paper.claims --results paper/results --out paper/CLAIMS.md`."""
 
