@@ -19,6 +19,7 @@ from fedvalue.report import Cover, Terms, as_html, as_markdown, gather
 from fedvalue.report._annex import rules_of
 from fedvalue.report._charts import _value_scale, _without_start
 from fedvalue.report._incidents import incidents_of
+from fedvalue.report._method import cost_lines
 from fedvalue.report._pairs import scale_of, shade
 from fedvalue.report._pot import pot_lines
 from fedvalue.report._trained import Absent, Synergy, grow
@@ -205,6 +206,16 @@ def test_no_incident_is_said_as_far_as_it_is_known(record: dict[str, Any] | None
 # The annex
 
 
+@pytest.mark.parametrize("store", [None, "s.db"])
+def test_trainings_with_other_seeds_are_counted(store: str | None, tmp_path: Path) -> None:
+    given = None if store is None else tmp_path / store
+    result = fv.run("digits", clients=2, samples=20, rounds=1, epochs=1, method="exact", store=given)
+    assert result.values.luck_trainings
+    luck, history = result.values.luck_trainings, result.history()
+    assert history.made == f"{4 + luck} trainings of 4 coalitions, {luck} of them with other seeds"
+    assert f"The store holds {history.made}, which took " in " ".join(cost_lines(result.values, history))
+
+
 def test_the_annex_has_the_rules_that_were_run() -> None:
     values, known = complete(saturating(3), list("abc"))
     paid = payout(values, 100)
@@ -216,6 +227,8 @@ def test_the_annex_has_the_rules_that_were_run() -> None:
     assert dict(rules_of(values, files, known, paid))["Data"] == "files"
     assert rules["In the store"] == "8 trainings of 8 coalitions"
     assert rules["Payout"] == "rule floor, in steps of 0.01"
+    luck = dict(rules_of(values, RECORD, replace(known, other_seeds={7: 2, 3: 1}), paid))
+    assert luck["In the store"] == "11 trainings of 8 coalitions, 3 of them with other seeds"
     nothing = dict(rules_of(values, None, Absent("no store"), Absent("nobody")))
     assert nothing["Model"] == nothing["Test set"] == nothing["In the store"] == "not recorded"
     odd = rules_of(values, {"scenario": 3, "training": [1], "learner": None, "model": "\n<x>"}, known, paid)

@@ -53,7 +53,7 @@ def rules_of(
         ),
         "Values are counted from": values.empty_label if values.utility_of_none is not None else "",
         "Where it was trained": str(known.get("backend") or ""),
-        "In the store": "" if isinstance(trainings, Absent) else _stored(trainings),
+        "In the store": "" if isinstance(trainings, Absent) else trainings.made,
         "Payout": "nobody is paid"
         if isinstance(paid, Absent)
         else f"rule {paid.rule}, in steps of {paid.step}{', copies share one part' if paid.copies_rule == 'share' else ''}",
@@ -70,8 +70,3 @@ def _data(scenario: Mapping[str, Any]) -> list[str]:
 
 def _options(learner: Mapping[str, Any]) -> list[str]:
     return [f"{name} {option}" for name, option in learner.items() if name != "model"]
-
-
-def _stored(trainings: History) -> str:
-    made = sum(map(len, trainings.utilities.values()))
-    return f"{plural(made, 'training')} of {plural(len(trainings.utilities), 'coalition')}"

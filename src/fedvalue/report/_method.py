@@ -117,8 +117,7 @@ def cost_lines(values: Values, trainings: History | None) -> tuple[str, ...]:
     if trainings is not None:
         where = f" ({', '.join(trainings.computed_by)})" if trainings.computed_by else ""
         lines.append(
-            f"The store holds {plural(len(trainings.utilities), 'coalition')} of this game, which took "
-            f"{duration(trainings.seconds)} to train{where}. No run with this store trains them again."
+            f"The store holds {trainings.made}, which took {duration(trainings.seconds + trainings.other_seconds)}{where}. No run with this store trains them again."
         )
     if values.guarantee != "exact" and cost is not None and cost.exact_trainings is not None:
         about = (

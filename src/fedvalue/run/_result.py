@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -234,20 +235,34 @@ class Result:
         shared = set(next(iter(self.outcomes.values())).metrics) if self.outcomes else set()
         game = self.job.prepared.game
         numbers = None if self.values.seeds > 1 else range(game.replicates)  # of one seed, others say nothing
+        others, other_seconds = Counter[int](), 0.0
         for (mask, seed), outcome in sorted(self.outcomes.items(), key=lambda item: item[0][1]):
             if numbers is not None and seed not in numbers:
+                others[mask] += 1
+                other_seconds += outcome.seconds
                 continue
             utilities.setdefault(mask, []).append(game.utility(outcome))
             prints[mask] = (*prints.get(mask, ()), tuple(sorted(outcome.metrics.items())))
             seeds.setdefault(mask, []).append(seed)
             shared &= outcome.metrics.keys()
         by = dict.fromkeys(" on ".join(filter(None, (o.backend, o.device))) for o in self.outcomes.values())
-        seconds = sum(outcome.seconds for outcome in self.outcomes.values())
+        seconds = sum(outcome.seconds for outcome in self.outcomes.values()) - other_seconds
         untrained = self.outcomes[0, 0].metrics if (0, 0) in self.outcomes else {}
         without_data = frozenset(mask for mask in utilities if mask and game.is_empty(mask))
         measured = tuple(sorted(shared))
         return History(
-            utilities, prints, seconds, tuple(by), "", "", seeds, measured, untrained, without_data
+            utilities,
+            prints,
+            seconds,
+            tuple(by),
+            "",
+            "",
+            seeds,
+            measured,
+            untrained,
+            without_data,
+            others,
+            other_seconds,
         )
 
     def _keep(self, path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fedvalue._text import count, plural
 from fedvalue.errors import InputError, StoreError
 from fedvalue.outcome import empty_rule, of_model, plain_metric
 from fedvalue.store._sqlite import UtilityStore
@@ -24,9 +26,11 @@ class History:
     """Utilities by coalition, one for each replicate or seed, the coalition that was finished first in front.
 
     In the same order, `prints` hold all metrics, which tell models apart, and `seeds` the numbers of replicates or seeds.
-    `seconds` is what all trainings took together, `computed_by` on what, `first` and `last` when they were stored.
+    `seconds` is what these trainings took together, `computed_by` on what, `first` and `last` when they were stored.
     `measured` are the metrics that all trainings have, whose names and numbers the prints then are; `untrained` is all
     that is known of ∅, by whatever rule, and `without_data` are the other coalitions in which nobody has any.
+    `other_seeds` counts, by coalition, the trainings with seeds that these values do not rest on (those that tell how much is
+    luck, say), and `other_seconds` is what they took.
     """
 
     utilities: Mapping[int, Sequence[float]]
@@ -39,6 +43,16 @@ class History:
     measured: tuple[str, ...] = ()
     untrained: Mapping[str, float] = field(default_factory=dict)
     without_data: frozenset[int] = frozenset()
+    other_seeds: Mapping[int, int] = field(default_factory=dict)
+    other_seconds: float = 0.0
+
+    @property
+    def made(self) -> str:
+        """How much there is with all seeds, in words."""
+        others = sum(self.other_seeds.values())
+        trainings = plural(sum(map(len, self.utilities.values())) + others, "training")
+        text = f"{trainings} of {plural(len(self.utilities.keys() | self.other_seeds.keys()), 'coalition')}"
+        return f"{text}, {count(others)} of them with other seeds" if others else text
 
     def numbers(self, metric: str) -> dict[int, dict[int, float]]:
         """Another metric of every training, by coalition and by the number of replicate or seed."""
@@ -65,7 +79,8 @@ def read_history(store: UtilityStore | StoreUntil, values: Values) -> History:
         )
     # Trainings with further seeds say something of expected values, and nothing of those of one seed.
     numbers = range(_MOST_REPLICATES if values.seeds > 1 else values.replicates)
-    rows = [row for row in store.rows(values.game_id) if row["replicate"] in numbers]
+    stored = list(store.rows(values.game_id))
+    rows = [row for row in stored if row["replicate"] in numbers]
     if not rows:
         raise InputError(
             f"{store.path} holds no trainings of the game {values.game_id or '(none)'} that these values are of. Name "
@@ -78,11 +93,18 @@ def read_history(store: UtilityStore | StoreUntil, values: Values) -> History:
             f"The trainings in {store.path} have no metric {values.metric!r}. They have: {', '.join(known)}."
         )
     try:
-        return _arranged(sorted(usable, key=_when), values)
+        others = [row for row in stored if row["replicate"] not in numbers]
+        return _with_others(_arranged(sorted(usable, key=_when), values), others, values.clients)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise StoreError(
             f"The trainings in {store.path} cannot be used: {error}. `fedvalue store verify` lists what is wrong."
         ) from error
+
+
+def _with_others(found: History, rows: Sequence[Mapping[str, Any]], clients: Sequence[int] | None) -> History:
+    among = [(mask, row) for row in rows if (mask := _among(int(row["mask"], 16), clients)) is not None]
+    seconds = sum(float(row["seconds"]) for _, row in among)
+    return replace(found, other_seeds=Counter(mask for mask, _ in among), other_seconds=seconds)
 
 
 def _when(row: Mapping[str, Any]) -> tuple[int, str, int, str]:
