@@ -1,4 +1,7 @@
-"""The file in a run's folder that says what left each client, run by run: one that is continued adds to it."""
+"""The file in a run's folder that says what left each client, run by run: one that is continued adds to it.
+
+An entry is written when a run ends, also by an error; a process that is killed outright leaves what it trained in the store alone.
+"""
 
 from __future__ import annotations
 
