@@ -179,11 +179,27 @@ class TestArrays:
             ({"a": ([[1.0], [2.0]], [0, 1])}, {"test": "mine"}, "Unknown test"),
             ({"a": ([[1.0], [2.0]], [0, 1])}, {"names": ["a"]}, "Leave names=… out"),
             ([([[1.0], [2.0]], [0, np.nan])], {}, "client-0, row 2: the label"),
+            (
+                [([[1.0], [2.0], [3.0]], [0, 1, -100])],
+                {},
+                "client-0, row 3: the label 'label' is -100.*leave these rows out",
+            ),
+            (
+                [([[1.0], [2.0]], [0, 1])],
+                {"test": ([[1.0]], [-100])},
+                "test set, row 1: the label 'label' is -100",
+            ),
         ],
     )
     def test_mistakes(self, clients, options, said):
         with pytest.raises(ScenarioError, match=f"(?s){said}"):
             fv.Scenario.from_arrays(clients, **{"test": ([[1.0]], [1]), **options})
+
+    def test_minus_a_hundred_is_a_number_where_it_is_meant_as_one(self):
+        x, y = np.arange(40.0).reshape(-1, 1), np.linspace(-100, 50, 40)
+        assert fv.Scenario.from_arrays([(x, y)], test=(x, y)).task == "regression"
+        named = fv.Scenario.from_arrays([(x[:4], [-100, 0, 0, 0])], test=(x[:1], [0]), classes=["-100", "0"])
+        assert named.classes == 2
 
     def test_frames_with_columns_in_another_order_are_refused(self):
         pd = pytest.importorskip("pandas")

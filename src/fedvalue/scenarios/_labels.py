@@ -14,6 +14,7 @@ from fedvalue._text import listed, plural, shortened
 from fedvalue.errors import ScenarioError
 from fedvalue.scenarios._checks import unknown
 from fedvalue.scenarios._dataset import CLASSIFICATION, REGRESSION
+from fedvalue.scenarios._numbers import IGNORED
 from fedvalue.scenarios._readings import NO, YES, as_dates, is_nothing
 from fedvalue.scenarios._tables import Table, texts
 from fedvalue.scenarios._ways import Choices, read_numbers
@@ -140,8 +141,23 @@ def _numbers(case: _Case, choices: Choices, habits: Sequence[int | None]) -> Lab
     done += said
     if task == REGRESSION:
         return Labels(values, (), tuple(done))
+    _refuse_ignored(case, values)
     spelled = [[f"{value + 0.0:.15g}" for value in part] for part in values]
     return _classes(case, spelled, tuple(done))
+
+
+def _refuse_ignored(case: _Case, values: Sequence[NDArray[Any]]) -> None:
+    """A class of its own would be learnt and counted, which is the opposite of what is meant by this number."""
+    if str(IGNORED) in case.fixed:
+        return
+    for table, mine in zip(case.tables, values, strict=True):
+        rows = np.flatnonzero(mine == IGNORED)
+        if rows.size:
+            raise ScenarioError(
+                f"{table.at(int(rows[0]))}: the label {case.label!r} is {IGNORED}, by which torch's losses know what does not "
+                f"count; {plural(int(rows.size), 'such row')} there. A row with this label alone says nothing: leave these rows "
+                "out or, where it is a class, write it otherwise."
+            )
 
 
 def _task(case: _Case, values: Sequence[NDArray[Any]], known: NDArray[Any]) -> tuple[str, list[str]]:
