@@ -307,5 +307,11 @@ def test_what_cannot_be_tuned(scenario):
         tuned(torch.nn.Linear(1, 1))
     with pytest.raises(InputError, match="configuration of PEFT"):
         tuned(classifier(), {"r": 8})
+    adaptive = peft.AdaLoraConfig(
+        task_type="SEQ_CLS", target_modules=TARGETS["distilbert"], total_step=9, tinit=1, tfinal=1
+    )
+    for given in ((classifier(), adaptive), (peft.get_peft_model(classifier(), adaptive), None)):
+        with pytest.raises(InputError, match=r"AdaLoRA spreads its ranks.*Use LoraConfig"):
+            tuned(*given)
     with pytest.raises(InputError, match="has adapters already"):
         tuned(peft.get_peft_model(classifier(), lora()), lora())

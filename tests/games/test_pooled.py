@@ -252,6 +252,23 @@ class TestSeeds:
             game(search)
         game(GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=KFold(3)))
 
+    def test_what_goes_on_learning_begins_anew_with_every_coalition(self) -> None:
+        of = game(make_pipeline(StandardScaler(), SGDClassifier(random_state=0, warm_start=True)))
+        there = {mask: outcome.metrics for mask, outcome in of.evaluate([1, 2, 4, 7])}
+        back = {mask: outcome.metrics for mask, outcome in of.evaluate([7, 4, 2, 1])}
+        assert there == back
+
+    def test_a_function_that_goes_on_with_a_model_is_warned_of(self) -> None:
+        model = SGDClassifier()
+
+        def going_on(coalition: Sequence[int]) -> float:
+            return float(model.partial_fit(*TEST, classes=[0, 1]).score(*TEST))
+
+        with pytest.warns(
+            fv.errors.FedvalueWarning, match="model, which going_on changes .*depend on what was asked before"
+        ):
+            fv.FunctionGame(2, going_on, batch=False)
+
     def test_what_cannot_be_seeded_is_a_doubt(self) -> None:
         assert game(make_pipeline(Doubling(), LogisticRegression())).doubts == ()
         (doubt,) = game(make_pipeline(Noisy(), LogisticRegression())).doubts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from federations import (
 )
 from marks import first_fast
 from torch import nn
+from torch.ao.quantization import FakeQuantize, get_default_qat_qconfig, prepare_qat
 from torch.func import functional_call
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 from torch.utils.checkpoint import checkpoint
@@ -128,6 +130,15 @@ class Recomputed(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(checkpoint(lambda x: self.layer(x).tanh(), x.flatten(1), use_reentrant=False))
+
+
+def for_quantisation() -> nn.Module:
+    """As torch prepares a model for training with numbers of eight bits; its own advice against that is not ours."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).train()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.qconfig = get_default_qat_qconfig("fbgemm")  # type: ignore[assignment]
+        return prepare_qat(model)
 
 
 class BatchMeanBehindZeros(BatchMean):
@@ -324,6 +335,11 @@ class TestOwnModules:
                 lambda: nn.Sequential(nn.Flatten(), spectral_norm(nn.Linear(64, 10))),
                 r"changes its buffer .*_u",
             ),
+            (
+                lambda: nn.Sequential(nn.Flatten(), FakeQuantize(), nn.Linear(64, 10)),
+                r"The part '1' is a FakeQuantize: training for quantisation.*as it was before prepare_qat",
+            ),
+            (for_quantisation, r"FakeQuantize: training for quantisation.*as it was before prepare_qat"),
             (lambda: nn.Sequential(nn.Flatten(), nn.AdaptiveAvgPool1d(10)), r"no parameters to train"),
             (lambda: WithConstant().requires_grad_(False), r"no parameters to train"),
             (lambda: "mlp", r"must return an nn\.Module. Got str"),
@@ -353,6 +369,8 @@ class TestOwnModules:
             "batch norm without statistics",
             "truth values",
             "spectral norm",
+            "fake quantize",
+            "prepare_qat",
             "no parameters",
             "all frozen",
             "text",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -15,7 +16,7 @@ import numpy as np
 
 from fedvalue._checks import as_key, checked_init, expect, whole
 from fedvalue.coalitions import MOST_CLIENTS, members
-from fedvalue.errors import GameError, UtilityError
+from fedvalue.errors import FedvalueWarning, GameError, UtilityError
 from fedvalue.games._base import MOST_REPLICATES, client_names
 from fedvalue.games._calls import Agenda, Failed, Replied, Said, calls_here
 from fedvalue.outcome import UTILITY, Outcome
@@ -24,6 +25,8 @@ from fedvalue.store import FileNames, fingerprint
 from fedvalue.trainers import Claim
 
 __all__ = ["FunctionGame"]
+
+_GOES_ON = "partial_fit()"  # of scikit-learn's models: the one method that never begins anew
 
 
 @checked_init
@@ -96,6 +99,14 @@ class FunctionGame:
         self.key = as_key(key, GameError)
         self.files = None if files is None else _paths(files)
         self.id, self.doubts = self._identity()
+        for doubt in self.doubts:
+            if _GOES_ON in doubt:
+                warnings.warn(
+                    f"{doubt}: it goes on learning from one coalition to the next, so utilities depend on what was asked before. "
+                    "Make it anew in every call, such as clone(model).",
+                    FedvalueWarning,
+                    stacklevel=3,  # whoever makes the game, behind `checked_init`
+                )
         self._test_rows: int | None = None  # that the function told about first
 
     @property

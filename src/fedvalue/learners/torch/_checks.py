@@ -121,6 +121,7 @@ def check_module(module: object, scenario: Scenario) -> Checked:
             f"The model holds a {type(wrapped).__name__}, whose parameters cannot be exchanged. Give the plain nn.Module, "
             "without torch.jit or DataParallel: models are laid side by side here."
         )
+    _check_observers(module)
     x = _two(scenario)
     try:
         _shape_statistics(module, x)
@@ -153,6 +154,22 @@ def check_module(module: object, scenario: Scenario) -> Checked:
     whole = bool(state) or by_frequency or not _says_the_same(module.train(), several, held)
     least = 1 if not whole or _takes_one(module.train(), x, held) else 2
     return Checked(module, form, tuple(state), whole, least, _draws(module.eval(), x, held))
+
+
+def _check_observers(module: nn.Module) -> None:
+    """Refuses training for quantisation: what it finds out about the range of numbers, whole numbers among it, has no average."""
+    for name, part in module.named_modules():
+        kinds = {
+            kind.__name__
+            for kind in type(part).__mro__
+            if kind.__module__.startswith("torch.ao.quantization")
+        }
+        if kinds & {"FakeQuantizeBase", "ObserverBase"}:
+            raise InputError(
+                f"The part {name or 'model'!r} is a {type(part).__name__}: training for quantisation finds scales and zero points "
+                "out as it goes, and those of several models have no average. Give the model as it was before "
+                "prepare_qat, and quantise what comes of it."
+            )
 
 
 def _form(outputs: Any, scenario: Scenario) -> Form:

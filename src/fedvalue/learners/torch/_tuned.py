@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -41,6 +41,7 @@ class TunedLearner(TorchLearner):
 
     def __init__(self, model: Any, adapter: Any = None) -> None:
         super().__init__(self._made)
+        _check_kinds([adapter, *getattr(model, "peft_config", {}).values()])
         self.base, self.adapter = model, copy.deepcopy(adapter)
         self._digest, self._doubts = _identified(model, adapter)
         self._found = _as_it_is(model)
@@ -73,6 +74,15 @@ class TunedLearner(TorchLearner):
         answering = Answering(model)
         _look(answering, scenario)
         return answering
+
+
+def _check_kinds(adapters: Sequence[Any]) -> None:
+    for adapter in adapters:
+        if str(getattr(getattr(adapter, "peft_type", None), "value", "")) == "ADALORA":
+            raise InputError(
+                "AdaLoRA spreads its ranks in a loop of one's own (update_and_allocate) and adds a term to the loss there; a "
+                "training by FedAvg does neither, so it would be another adapter by that name. Use LoraConfig with the rank that is to be."
+            )
 
 
 def _look(answering: Answering, scenario: Scenario) -> None:
