@@ -17,7 +17,9 @@ demo: $(VENV)/.installed
 	$(BIN)/fedvalue compare --table $(DEMO)/game.npz --methods surrogate,ipss,permutation,cc-paired,loo --budget 32 --seeds 10
 
 # Two workers with one thread each: small trainings gain nothing from more threads and fight over the cores.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+# More workers than cores help the whole suite, many of whose slow tests wait for processes: make test WORKERS=3.
+WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 test: $(VENV)/.installed-dev
 	$(PYTEST)

@@ -110,6 +110,7 @@ def test_values_are_those_of_the_library() -> None:
     assert fv.Values.from_dict(found).n == 3
 
 
+@pytest.mark.slow
 def test_further_metrics_are_listed_with_commas() -> None:
     assert "Unknown metric 'nonsense'" in failure(*SMALL, "--metrics", "log_loss,nonsense")
     listed = ("--metrics", "log_loss, f1_macro", "--metrics", "recall[1]")

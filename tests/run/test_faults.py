@@ -106,6 +106,7 @@ def test_a_run_that_was_ended_goes_on_where_it_was(script: Path, how: signal.Sig
         assert store.verify() == []
 
 
+@pytest.mark.slow
 def test_the_same_again_evaluates_nothing(script: Path) -> None:
     first = result(start(script, pause=0))
     assert result(start(script, pause=0)) == first
@@ -248,10 +249,12 @@ def test_cli_corrupt_table(table: Path) -> None:
     assert "damaged" in refused(cli("value", "--table", table), 2)
 
 
+@pytest.mark.slow
 def test_cli_unknown_method_suggests_the_nearest(table: Path) -> None:
     assert "Did you mean 'ipss'" in refused(cli("value", "--table", table, "--method", "ipps"), 2)
 
 
+@pytest.mark.slow
 def test_cli_store_that_is_no_store(table: Path, tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("my notes")
