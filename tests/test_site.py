@@ -114,6 +114,25 @@ def test_a_dead_link_and_a_request_are_found(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<img srcset="a.png 1x, https://e.org/b.png 2x">',
+        '<video poster="https://e.org/x.png"></video>',
+        '<audio src="//e.org/x.mp3"></audio>',
+        '<svg><image href="https://e.org/x.png"/></svg>',
+        '<base href="https://e.org/">',
+        '<meta http-equiv="refresh" content="0; URL=https://e.org/">',
+        """<p style="background: URL( 'https://e.org/x.png')">""",
+        "<style>@import 'https://e.org/x.css'</style>",
+    ],
+)
+def test_every_way_to_fetch_is_known(tmp_path: Path, page: str) -> None:
+    (tmp_path / "a.png").write_bytes(b"")
+    (tmp_path / "index.html").write_text(f"{page}<p>@import url(https://e.org) in a text fetches nothing</p>")
+    assert len(list(tool("check_site").complaints(tmp_path))) == 1
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("site")

@@ -5,6 +5,7 @@ python tools/check_site.py build/site
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -12,13 +13,15 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 # What a browser fetches without being asked, and what it only goes to.
-FETCHED = {
-    ("script", "src"),
-    ("img", "src"),
+FETCHED = {"src", "srcset", "poster", "background"}
+FETCHED_BY = {
     ("link", "href"),
-    ("iframe", "src"),
-    ("source", "src"),
     ("object", "data"),
+    ("image", "href"),
+    ("image", "xlink:href"),
+    ("use", "href"),
+    ("use", "xlink:href"),
+    ("base", "href"),
 }
 STYLES = ("url(http", "url(//", "@import")
 
@@ -31,6 +34,7 @@ class Page(HTMLParser):
         self.anchors: set[str] = set()
         self.links: list[str] = []
         self.fetched: list[str] = []
+        self.styles: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -38,10 +42,20 @@ class Page(HTMLParser):
         self.anchors |= {found[name] for name in ("id", "name") if name in found}
         canonical = tag == "link" and found.get("rel") in {"canonical", "prev", "next"}
         for name, value in found.items():
-            if (tag, name) in FETCHED and not canonical:
-                self.fetched.append(value)
+            if (name in FETCHED or (tag, name) in FETCHED_BY) and not canonical:
+                # Of pictures to choose from, each with its size, only a space separates the two.
+                several = [one.split()[0] for one in value.split(", ") if one.strip()]
+                self.fetched += several if name == "srcset" else [value.strip()]
             elif name == "href":
                 self.links.append(value)
+            elif name == "style":
+                self.styles.append(value)
+            elif (tag, name) == ("meta", "content") and "http-equiv" in found and "url=" in value.lower():
+                self.fetched.append(re.split("url=", value, flags=re.IGNORECASE)[1].strip())
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == "style":
+            self.styles.append(data)
 
 
 def main() -> None:
@@ -58,12 +72,19 @@ def complaints(site: Path) -> Iterator[str]:
         for target in page.fetched:
             if elsewhere(target):
                 yield f"{name} fetches {target}"
+        yield from (f"{name} fetches from elsewhere: {mark}" for mark in marks(" ".join(page.styles)))
         for target in [*page.links, *page.fetched]:
             if not elsewhere(target) and path.name != "404.html" and not leads(path, target, pages):
                 yield f"{name} has a dead link: {target}"
     for sheet in sorted(site.rglob("*.css")):
-        text = sheet.read_text(encoding="utf-8").replace('"', "").replace("'", "")
-        yield from (f"{sheet.name} fetches from elsewhere: {mark}" for mark in STYLES if mark in text)
+        found = marks(sheet.read_text(encoding="utf-8"))
+        yield from (f"{sheet.name} fetches from elsewhere: {mark}" for mark in found)
+
+
+def marks(style: str) -> list[str]:
+    """What in a style makes a browser fetch from elsewhere."""
+    text = re.sub(r"""["'\s]""", "", style.lower())
+    return [mark for mark in STYLES if mark in text]
 
 
 def elsewhere(target: str) -> bool:

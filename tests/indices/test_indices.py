@@ -327,6 +327,7 @@ class TestWhatTheyAreCalled:
         assert str(values).startswith("Banzhaf values by exact")
         assert values.table().title == "Banzhaf values by exact"
         assert values._repr_html_().count("Banzhaf values by exact") == 1
+        assert set(values.to_frame()["index"]) == {"banzhaf"}
         assert str(value(table, "shapley")).startswith("Data value by exact")
         assert fv.verify(file, store=store).sound
 

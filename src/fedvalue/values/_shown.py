@@ -41,6 +41,7 @@ def frame(values: Values, level: float) -> DataFrame:
             "share": values.share,
             "method": values.method,
             "guarantee": values.guarantee,
+            **({} if values.index == SHAPLEY else {"index": values.index}),
         }
     )
 
