@@ -249,13 +249,13 @@ class TestSideBySide:
                 file.write(f"{began} {time.monotonic()}\n")
             return size(coalition)
 
-        fv.FunctionGame(3, sleeps, batch=False, jobs=2, key="k")(range(8))
+        fv.FunctionGame(4, sleeps, batch=False, jobs=2, key="k")(range(16))
         began, ended = np.loadtxt(log).T
         assert (ended - began).sum() > 1.5 * (ended.max() - began.min())
 
     def test_outcomes_come_as_they_finish(self) -> None:
         def late(coalition: Coalition) -> float:
-            time.sleep(0.3 if coalition == () else 0)
+            time.sleep(0.8 if coalition == () else 0)
             return size(coalition)
 
         order = [mask for mask, _ in fv.FunctionGame(3, late, batch=False, jobs=2).evaluate(range(8))]
@@ -381,10 +381,10 @@ class TestFailures:
 
     def test_the_time_counts_for_each_coalition_alone(self) -> None:
         def slow(coalition: Coalition) -> float:
-            time.sleep(0.06)
+            time.sleep(0.1)
             return size(coalition)
 
-        assert len(fv.FunctionGame(3, slow, batch=False, timeout=0.4)(range(8))) == 8
+        assert len(fv.FunctionGame(3, slow, batch=False, timeout=0.6)(range(8))) == 8
 
     def test_a_worker_that_is_killed_from_outside_is_replaced(self, tmp_path: Path) -> None:
         pids = tmp_path / "pids"
