@@ -317,6 +317,18 @@ class TestFromATrainedGame:
         )
 
 
+def test_utilities_that_are_none() -> None:
+    values, whole = value(random_table(3), "shapley"), {mask: [0.1 * mask] for mask in range(8)}
+    for odd in ([], [float("nan")]):
+        with pytest.raises(InputError, match=r"one or more finite numbers. Coalition \(0, 1\) has"):
+            fv.other_indices(values, ["nucleolus"], {**whole, 3: odd})
+    found = fv.other_indices(values, ["nucleolus"], {**whole, 3: [0.3, 0.3]})
+    assert (
+        found.not_known["nucleolus"]
+        == "It rests on all 8 coalitions, and they are not known with the same seeds."
+    )
+
+
 class TestWhatTheyAreCalled:
     """Whoever sees other values than Shapley's is told so, wherever that is."""
 

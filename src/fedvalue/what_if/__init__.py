@@ -10,6 +10,7 @@ a copied: 0.2333 now, 0.2833 then (+0.0500)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
@@ -312,6 +313,11 @@ def _trained(
         utilities, seeds = history.utilities, history.seeds
     if any(not 0 <= mask <= full_mask(values.n) for mask in utilities):
         raise InputError(f"A coalition names clients beyond the {values.n} of these values.")
+    for mask, found in utilities.items():
+        if not len(found) or not all(map(math.isfinite, found)):
+            raise InputError(
+                f"Each coalition needs its utilities, one or more finite numbers. Coalition {members(mask)} has {str(list(found))[:60]}."
+            )
     return Trained(utilities, seeds or None)
 
 

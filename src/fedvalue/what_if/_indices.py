@@ -134,9 +134,9 @@ def _by_index(values: Values, trained: Trained, index: Index) -> Values:
     everything = range(full_mask(values.n) + 1)
     tables = trained.tables(everything) if len(trained.utilities) == len(everything) else None
     if tables is None or len(tables) < values.seeds:
-        raise InputError(
-            f"It rests on all {len(everything):,} coalitions, and {len(trained.utilities):,} are known."
-        )
+        known = len(trained.utilities)
+        how = "they are not known with the same seeds" if known == len(everything) else f"{known:,} are known"
+        raise InputError(f"It rests on all {len(everything):,} coalitions, and {how}.")
     mean = np.mean([[table[mask] for mask in everything] for table in tables], axis=0)
     return _told(values, index, Sums(index.solve(mean), None, {}, EXACT))
 
