@@ -51,6 +51,8 @@ TRAINING = {
     "docs/periods.md",
     "docs/transformers.md",
     "docs/privacy.md",
+    "docs/lies.md",
+    "docs/tracking.md",
 }  # pages that take more than about half a second
 RUN = {"python", "pycon", "console", "sh", "toml", "json"}
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\S*)[^\n]*\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)

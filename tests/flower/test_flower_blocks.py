@@ -172,6 +172,7 @@ class TestFederation:
         ]
         assert [values.seeds for values in spread] == [1, 2]
 
+    @pytest.mark.slow
     def test_one_node_with_few_rows_is_taken_to_be_like_the_others(self, tmp_path: Path) -> None:
         values = valued(federation((100, 10, 300)), tmp_path)
         assert values.errors["test"] is not None

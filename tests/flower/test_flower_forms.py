@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from marks import first_fast
 
 pytest.importorskip("flwr", reason="needs the extra flower")
 
@@ -109,7 +110,7 @@ def planned(game: FederatedGame, roster: Roster) -> FederationPlan:
     )
 
 
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("named", first_fast([True, False]))
 def test_several_inputs_and_a_label_for_every_token(named: bool) -> None:
     """The same game with the same utilities as in one process."""
     scenario = tokens(named, padded=True)

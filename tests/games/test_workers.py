@@ -498,7 +498,7 @@ class TestWords:
         assert "(no clients)" in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    @pytest.mark.parametrize("jobs", [1, 2])
+    @pytest.mark.parametrize("jobs", first_fast([1, 2]))
     def test_one_number_for_a_list_of_coalitions(self, jobs: int) -> None:
         with pytest.raises(fv.UtilityError, match=r"returned 0\.9 for a list of 1\..*say batch=False"):
             fv.FunctionGame(2, lambda coalition: 0.9, jobs=jobs)([0, 1])

@@ -167,6 +167,7 @@ class TestInGames:
         same = fv.value(FederatedGame(scenario, "linear", QUICK, metric="b/loss"), "exact", noise=False)
         assert values.mean == pytest.approx(same.mean, abs=1e-6)
 
+    @pytest.mark.slow
     def test_further_metrics_of_a_part(self, one_thread: None) -> None:
         scenario = digits((20, 10), parts=True)
         more = ["b/log_loss", "b/accuracy", "matthews_corrcoef"]
@@ -177,6 +178,7 @@ class TestInGames:
         with pytest.raises(InputError, match="Unknown metric 'c/log_loss'"):
             FederatedGame(scenario, "linear", QUICK, metrics=["c/log_loss"])
 
+    @pytest.mark.slow
     def test_the_luck_of_test_rows_is_that_of_the_same_built_in_metric(self, one_thread: None) -> None:
         scenario = digits((20, 10))
         found = [

@@ -71,7 +71,7 @@ def test_it_keeps_to_the_contract_of_stores(path: Path) -> None:
         assert store.verify() == []
 
 
-@pytest.mark.parametrize("asked", first_fast([3, 499, 501, 12_000], keep=2))
+@pytest.mark.parametrize("asked", first_fast([3, 499, 501, 12_000]))
 def test_reading_some_equals_reading_all(path: Path, asked: int) -> None:
     with UtilityStore(path) as store:
         store.register("g", 20)

@@ -155,7 +155,7 @@ def one_dictionary(self: Any, training: Any, masks: list[int], pairs: list[Any])
         (Once, r"RuntimeError: still training"),
         (ShortTrace, "a trace holds every round"),
         (OtherTrace, "a recorded run is the training of the grand coalition"),
-    ], keep=7),
+    ], keep=5),
 )  # fmt: skip
 def test_a_broken_trainer_is_told_what_it_broke(make: Any, rule: str) -> None:
     with pytest.raises(ConformanceError, match=rule):

@@ -125,7 +125,7 @@ class Driven:
 
 
 class TestBits:
-    @pytest.mark.parametrize("model", first_fast(["mlp", "linear", "least-squares", "xgboost"], keep=2))
+    @pytest.mark.parametrize("model", first_fast(["mlp", "linear", "least-squares", "xgboost"]))
     def test_a_trial_is_what_it_would_be_alone(self, model: str) -> None:
         scenario = DATA_OF[model](SIZES)
         rules = QUICK if model in ("mlp", "linear") else Training(rounds=3)
