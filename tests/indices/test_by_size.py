@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import comb
@@ -17,7 +18,9 @@ import fedvalue as fv
 from fedvalue.by_size import BySize, signed_weights
 from fedvalue.coalitions import full_mask, membership
 from fedvalue.estimators import weighted_values
+from fedvalue.estimators.surrogate._by_size_target import BySizeTarget
 from fedvalue.estimators.surrogate._kernel import MEAN, SD, Coalitions, Landmarks
+from fedvalue.estimators.surrogate._one_seed import OneSeed
 from fedvalue.estimators.surrogate._prior import Prior
 from fedvalue.estimators.surrogate._target import target_of
 from fedvalue.estimators.surrogate._terms import terms
@@ -134,9 +137,6 @@ class TestInClosedForm:
             weights = by_size(name, n)
             a, b = (weighted_values(n, trials, w) for w in (weights, listed(weights)))
             assert a.mean == pytest.approx(b.mean, abs=1e-9)
-            assert a.stderr == pytest.approx(
-                b.stderr, rel=0.5
-            )  # what was not seen counts as it does in Shapley values
 
 
 class TestManyClients:
@@ -151,6 +151,24 @@ class TestManyClients:
         values = fv.value(game, "surrogate", 4 * n, index=name)
         assert np.corrcoef(values.mean, truth)[0, 1] > 0.999
         assert np.linalg.norm(values.mean - truth) < (0.03 if n == 20 else 0.5) * np.linalg.norm(truth)
+        if name != "beta(1,4)":  # too narrow there: docs/indices.md
+            low, high = values.interval().T
+            assert ((low <= truth) & (truth <= high)).all()
+
+    def test_the_level_between_sizes_is_looked_at_twice(self) -> None:
+        """The second opinion is exact where utility is a sum over members, whatever was not trained."""
+        own = np.arange(30.0)
+        masks = [0, full_mask(30), *(1 << i for i in range(30)), full_mask(15), full_mask(15) << 15]
+        known = {mask: 0.1 + float(own @ membership([mask], 30)[0]) for mask in masks}
+        for name in ("banzhaf", "beta(16,1)", "shapley"):
+            target = target_of(by_size(name, 30))
+            assert isinstance(target, BySizeTarget)
+            assert target.level(known) == pytest.approx(own.mean(), rel=1e-6)
+            assert target.level({0: 0.1, full_mask(30): 1.0}) is None
+        several = fv.value(saturating(6, 0), "surrogate", 20, index="banzhaf")
+        data = OneSeed(6, {0: 0.1, 63: 1.0, 1: 0.2, 7: 0.9}, target=target_of(by_size("banzhaf", 6)))
+        assert abs(data.unseen_level(several.mean + 1)) > 0.4
+        assert replace(data, target=None).unseen_level(several.mean + 1) == 0
 
     def test_exact_values_of_more_clients_than_weights_could_be_listed_for(self) -> None:
         inside = np.arange(1 << 18)[:, None] >> np.arange(18) & 1

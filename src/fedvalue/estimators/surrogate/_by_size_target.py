@@ -15,6 +15,7 @@ Where every size counts the same, only L(n) and L(0) are left of the first sum: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,6 +82,23 @@ class BySizeTarget:
     def nugget_prior(self, variance: Array) -> Array:
         """Cov(value, value) by nuggets alone, `variance` being that of sizes 1..n."""
         return nugget_prior(self.weights.n, variance, self.weights)
+
+    def level(self, utilities: Mapping[int, float]) -> float | None:
+        """The mean of all values if the mean utility of a size, where none was seen, is on a smooth monotone curve between those
+        next to it; None where that is not known. It takes nothing from the process: a second opinion.
+        """
+        from scipy.interpolate import PchipInterpolator
+
+        of_size: dict[int, list[float]] = {}
+        for mask, utility in utilities.items():
+            of_size.setdefault(mask.bit_count(), []).append(utility)
+        empty = float(np.mean(of_size.pop(0, [np.nan])))
+        seen = sorted(of_size)
+        if len(seen) < 3 or np.isnan(empty):
+            return None
+        curve = PchipInterpolator(seen, [np.mean(of_size[size]) for size in seen])
+        between = curve(np.clip(np.arange(1, self.weights.n + 1), seen[0], seen[-1]))
+        return float(self._steps @ between - self.weights.chance[0] * empty)
 
     def luck(self, q: Array) -> Array:
         """Cov(value, value) by the luck of one seed with which all coalitions are trained."""

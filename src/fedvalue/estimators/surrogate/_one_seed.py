@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedvalue.by_size import shapley_values
 from fedvalue.coalitions import full_mask
+from fedvalue.estimators.surrogate._by_size_target import BySizeTarget
 from fedvalue.estimators.surrogate._constant import is_constant, lost_in_rounding
 from fedvalue.estimators.surrogate._design import best_additions, others
 from fedvalue.estimators.surrogate._kernel import WHO_POWER, Coalitions
@@ -163,7 +164,7 @@ class OneSeed:
         covariance = found.covariance * spread**2 * self._misfit() + self.steps()
         covariance += np.outer(unseen, unseen)
         mean = found.mean * spread + (centre - empty) * self.share
-        covariance = covariance + extrapolated(mean, self.least)
+        covariance = covariance + self.unseen_level(mean) ** 2 + extrapolated(mean, self.least)
         if self.target is None and self.only_size_counts():  # the process says so too, up to rounding
             mean = np.full(n, mean.mean())
         estimate = self._estimate(mean, covariance, linear=self._linear(found))
@@ -258,6 +259,16 @@ class OneSeed:
         counts = 1.0 if self.target is None else self.target.slopes[: len(sizes)]
         apart: Array = (counts * (line - sizes**power)).sum() / (n - 1) * (alone - alone.mean())
         return self._like(_UNSEEN * apart)
+
+    def unseen_level(self, mean: Array) -> float:
+        """A deviation by which all values may be off because mean utilities of sizes between those that were seen count.
+
+        They do in semivalues, not in Shapley values. The process may see a dent where a plain curve through what was seen has none.
+        """
+        if not isinstance(self.target, BySizeTarget):
+            return 0.0
+        level = self.target.level(self.utility)
+        return 0.0 if level is None else _UNSEEN * (float(mean.mean()) - level)
 
     def fallback(self) -> tuple[Array, Array]:
         """Equal split and a little of how clients do alone, with wide intervals."""

@@ -117,7 +117,7 @@ class SeveralSeeds:
         untrained = (found.covariance - found.training) * spread**2 * self._misfit()
         untrained += np.outer(unseen, unseen) + self.means.steps()
         mean = found.mean * spread + (centre - self.empty) * share
-        untrained += extrapolated(mean, self.least)
+        untrained += self.means.unseen_level(mean) ** 2 + extrapolated(mean, self.least)
         linear = self._linear(found.weights, kept)
         estimate = _estimate(mean, untrained + training, training, linear)
         columns = [1 + j for j in kept]  # ∅ comes first
