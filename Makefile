@@ -83,7 +83,7 @@ shapleig: $(PEERS)/.installed
 	$(PEERS_PIP) -e ".[peers,shapleig]"
 
 test-peers: $(PEERS)/.installed
-	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/adapters/test_adapters.py tests/indices tests/bench
+	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/adapters/test_adapters.py tests/indices/test_indices_of_peers.py tests/bench
 
 $(PEERS)/bin/python:
 	@path=$$($(PYTHON) tools/pythons.py 3.12) || { echo "make peers needs Python 3.12. Install it and try again."; exit 1; }; \
