@@ -129,3 +129,12 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     with pytest.raises(StoreError, match="empty"):
         StoreLook(tmp_path / "empty.db")
+
+
+def test_a_store_that_may_not_be_read(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*args: object, **options: object) -> None:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr("fedvalue.store._look.sqlite3.connect", refuses)
+    with pytest.raises(StoreError, match="Could not read the store .*and that you may read it and its folder"):
+        StoreLook(store)

@@ -20,7 +20,7 @@ def explained(doing: str, path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         text = str(error)
-        raise StoreError(f"Could not {doing} the store {path}: {_advice(text)} ({text}).") from error
+        raise StoreError(f"Could not {doing} the store {path}: {_advice(doing, text)} ({text}).") from error
     except FedvalueError:
         raise
     except ValueError as error:
@@ -30,11 +30,13 @@ def explained(doing: str, path: Path) -> Iterator[None]:
         ) from error
 
 
-def _advice(text: str) -> str:
+def _advice(doing: str, text: str) -> str:
     if "full" in text:
         return "the disk is full; free some space and run again, what was stored is intact"
     if "disk I/O" in text:
         return "the disk failed, or a limit on the size of files was reached; what was stored is intact"
+    if "unable to open" in text and doing == "read":
+        return "it cannot be opened; see that it is still there, and that you may read it and its folder"
     if "unable to open" in text or "readonly" in text:
         return "the path is not writable; choose a file in a folder that exists and that you may write to"
     if "malformed" in text or "not a database" in text or "encrypted" in text:
