@@ -136,5 +136,7 @@ def test_a_store_that_may_not_be_read(store: Path, monkeypatch: pytest.MonkeyPat
         raise sqlite3.OperationalError("unable to open database file")
 
     monkeypatch.setattr("fedvalue.store._look.sqlite3.connect", refuses)
-    with pytest.raises(StoreError, match="Could not read the store .*and that you may read it and its folder"):
+    with pytest.raises(
+        StoreError, match="Could not read the store .*and that you may read it and its folder"
+    ):
         StoreLook(store)
