@@ -34,7 +34,14 @@ def main() -> None:
         "--publisher", default="fedvalue", help="the account at Flower's hub (default: fedvalue)"
     )
     given = parser.parse_args()
-    shutil.rmtree(given.folder, ignore_errors=True)
+    if not re.fullmatch(r"[\w-]+", given.publisher):
+        parser.error(
+            f"An account has a name of letters, digits, hyphens and underscores. Got {given.publisher!r}."
+        )
+    # Of a folder that somebody names, only what was written here before goes.
+    shutil.rmtree(given.folder / NAME, ignore_errors=True)
+    for earlier in given.folder.glob(f"*.{NAME}.*.fab"):
+        earlier.unlink()
     app = write_hub_app(given.folder / NAME, given.publisher)
     print(bundle(app))
     print(f"To publish it: flwr login supergrid, then flwr app publish {app}")

@@ -64,6 +64,25 @@ def test_the_bundle_has_what_the_hub_wants_and_nothing_of_this_machine(
     assert (metadata.fab_format_version, metadata.flwr_version_target) == (1, "1.41.0")
 
 
+def test_only_what_was_written_before_goes(
+    hub: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, earlier = tmp_path / "mine.txt", tmp_path / "one.valuation.0-1-0.ab.fab"
+    mine.touch()
+    earlier.touch()
+    monkeypatch.setattr(hub, "bundle", lambda app: app)
+    for publisher, ends in (('a"b', 2), ("clearing-house", None)):
+        monkeypatch.setattr("sys.argv", ["hub.py", str(tmp_path), "--publisher", publisher])
+        if ends is None:
+            hub.main()
+            continue
+        with pytest.raises(SystemExit) as ended:
+            hub.main()
+        assert ended.value.code == ends
+        assert earlier.exists()
+    assert (mine.exists(), earlier.exists()) == (True, False)
+
+
 def test_what_the_readme_shows_are_settings_of_the_app(hub: ModuleType, tmp_path: Path) -> None:
     app = hub.write_hub_app(tmp_path / "valuation", "clearing-house")
     config = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"]["app"][

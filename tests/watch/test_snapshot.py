@@ -185,6 +185,13 @@ def test_a_store_under_a_name_that_cannot_be(tmp_path: Path) -> None:
     assert only(tmp_path).store is None
 
 
+def test_other_values_than_shapleys_are_named(tmp_path: Path) -> None:
+    values = fv.value([0.0, 0.5, 0.2, 0.9], "exact", index="banzhaf", store=tmp_path / "store.db")
+    values.save(tmp_path / "values.json")
+    with Watcher(tmp_path) as watcher:
+        assert "The Banzhaf values of the clients, by exact." in watcher.parts()[1]["r0-values"]
+
+
 def test_a_run_that_begins_again_by_another_metric(tmp_path: Path) -> None:
     """No training is new, and yet the values are others."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedvalue._text import count, duration
+from fedvalue.indices import SHAPLEY
 from fedvalue.precision import advice, dominant
 from fedvalue.values import Values
 from fedvalue.watch._snapshot import RunNow
@@ -53,7 +54,8 @@ def moment(text: str) -> str:
 def on_values(run: RunNow, values: Values, outcomes: int) -> str:
     """What the values are, in front of them."""
     if run.values is not None:
-        return f"The values of the run, by {values.method}."
+        called = "values of the run" if values.index == SHAPLEY else f"{values.title} of the clients"
+        return f"The {called}, by {values.method}."
     used = f"{count(values.evaluations)} of the " if values.evaluations < outcomes else ""
     said = f"From {used or 'the '}{count(outcomes)} trainings stored so far, by the surrogate."
     if run.method and run.method != "surrogate":
