@@ -137,6 +137,6 @@ def test_a_store_that_may_not_be_read(store: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("fedvalue.store._look.sqlite3.connect", refuses)
     with pytest.raises(
-        StoreError, match="Could not read the store .*and that you may read it and its folder"
+        StoreError, match=r"Could not read the store .*and that you may read it and its folder"
     ):
         StoreLook(store)
