@@ -252,3 +252,21 @@ def test_at_most_so_many_streams(store: Path, monkeypatch: pytest.MonkeyPatch) -
         assert ask(server, "/events")[0] == 503
         assert ask(server)[0] == 200
         first.close()
+
+
+def test_strangers_who_say_nothing_are_not_kept_without_end(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedvalue.watch._server._MOST_CONNECTIONS", 2)
+    with served(store) as server:
+        kept = [socket.create_connection(("127.0.0.1", server.server_port), 5) for _ in range(2)]
+        with socket.create_connection(("127.0.0.1", server.server_port), 5) as third:
+            assert third.recv(1) == b""
+        for one in kept:
+            one.close()
+        for _ in range(100):
+            if server.connections.acquire(blocking=False):
+                server.connections.release()
+                break
+            time.sleep(0.02)
+        assert ask(server)[0] == 200

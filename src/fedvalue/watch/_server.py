@@ -29,6 +29,7 @@ __all__ = ["WatchServer"]
 _BEAT = 10.0  # seconds between signs of life on a stream where nothing changes
 _SECONDS = 30.0  # that a viewer may take to ask or to listen
 _MOST_STREAMS = 64
+_MOST_CONNECTIONS = 256  # those of strangers count: with no file left to open, the store could not be read
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -52,6 +53,7 @@ class WatchServer(ThreadingHTTPServer):
         self.host = host
         self.token = secrets.token_urlsafe(24) if token or not _is_loopback(host) else None
         self.streams = threading.BoundedSemaphore(_MOST_STREAMS)
+        self.connections = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self.title = f"Watching {shortened(watcher.target.resolve().name, 60)}"
         if ":" in host:
             self.address_family = socket.AF_INET6
@@ -91,6 +93,24 @@ class WatchServer(ThreadingHTTPServer):
         """Whether a request carries the token."""
         given = parse_qs(query).get("token", [""])[0]
         return self.token is None or hmac.compare_digest(given.encode(), self.token.encode())
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers in a thread of its own; where too many are being answered, not at all."""
+        if not self.connections.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self.connections.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers one."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A viewer that goes away is no error of the server's."""
