@@ -569,6 +569,7 @@ class TestHostile:
 
 
 class TestFiles:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", first_fast(KINDS))
     def test_the_same_rows_give_the_same_bytes(self, kind: str, tmp_path: Path) -> None:
         spec = FigureSpec("f", kind, "budget", "error", y_scale="log")

@@ -152,8 +152,8 @@ REASONS = {
     "nan": "must return a finite number. Got nan",
 }
 LIMITED = {"hangs": 0.5, "spins": 0.5}
-# One that raises, one that ends, one that takes too long; the others end in the same ways.
-QUICK = ("raises", "dies", "hangs")
+# One that raises and one that ends; the others end in the same ways, and some take the time of a timeout.
+QUICK = ("raises", "dies")
 EVERY = [pytest.param(what, marks=() if what in QUICK else pytest.mark.slow) for what in REASONS]
 
 
@@ -238,6 +238,7 @@ class TestSameNumbers:
 
 
 class TestSideBySide:
+    @pytest.mark.slow
     def test_two_jobs_do_nearly_twice_as_much_in_the_same_time(self, tmp_path: Path) -> None:
         """Measured from the first start to the last end, by what ran when: other programs disturb this little."""
         log = tmp_path / "log"
@@ -379,6 +380,7 @@ class TestFailures:
         assert "longer than the timeout of 0.4 s" in error
         assert set(kept) == {members(mask) for mask in range(5)}
 
+    @pytest.mark.slow
     def test_the_time_counts_for_each_coalition_alone(self) -> None:
         def slow(coalition: Coalition) -> float:
             time.sleep(0.1)

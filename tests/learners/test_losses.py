@@ -216,6 +216,7 @@ def binary(outputs: Tensor, labels: Tensor) -> Tensor:
 class TestTasksOfOnesOwn:
     rng = np.random.default_rng(1)
 
+    @pytest.mark.slow
     def test_several_labels_a_row(self) -> None:
         y = (self.rng.random((90, 3)) < 0.5).astype(np.int64)
         game = FederatedGame(

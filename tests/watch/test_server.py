@@ -196,6 +196,7 @@ def test_hostile_names_are_names(tmp_path: Path) -> None:
     assert "</bdi></table><script>" in Tags(page).text
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_on_the_page_within_two_seconds(tmp_path: Path) -> None:
     with UtilityStore(tmp_path / "my.db") as store, served(tmp_path / "my.db") as server:
         store.register("g", 3, {"names": ["a", "b", "c"]})

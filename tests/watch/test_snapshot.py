@@ -150,6 +150,7 @@ def left(folder: Path, **changes: object) -> None:
     write_json(folder / PROGRESS_FILE, facts)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_and_one_that_failed(tmp_path: Path) -> None:
     left(tmp_path, owner=f"{_here()}|1|0|x")
     assert only(tmp_path).state == "killed"
