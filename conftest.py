@@ -35,9 +35,13 @@ settings.register_profile("quick", settings.get_profile("reproducible"), max_exa
 settings.load_profile("reproducible")
 
 
+def fast_part(config: pytest.Config) -> bool:
+    return bool(config.option.markexpr == "not slow")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """The fast part of the suite tries fewer examples."""
-    if config.option.markexpr == "not slow":
+    if fast_part(config):
         settings.load_profile("quick")
     # Shells have what they start in the background ignore an interrupt, and so would the programs that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -71,12 +75,12 @@ def _commands_built_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _few_untrained_models() -> Iterator[None]:
+def _few_untrained_models(pytestconfig: pytest.Config) -> Iterator[None]:
     """v(∅) is the mean over 64 untrained models; to measure so many takes longer than most trainings of tests."""
     from fedvalue.training import _measure
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_measure, "UNTRAINED_MODELS", 6)
+        patch.setattr(_measure, "UNTRAINED_MODELS", 3 if fast_part(pytestconfig) else 6)
         yield
 
 
