@@ -197,6 +197,7 @@ class TestTracker:
             tracker.run(job(out=tmp_path))
         assert not (tmp_path / "tracking.json").exists()
 
+    @pytest.mark.slow
     def test_a_tool_that_hangs_holds_the_run_up_once_and_not_for_long(self) -> None:
         class Hanging(Recorder):
             def __init__(self) -> None:

@@ -54,6 +54,7 @@ def pooled_variance(nodes: list[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 class TestBlocks:
+    @pytest.mark.slow
     def test_no_block_has_fewer_rows_than_stated(self) -> None:
         for rows in range(1, 2_000):
             blocks = block_count(rows)

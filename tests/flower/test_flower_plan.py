@@ -31,6 +31,7 @@ def settings(out: Path, **more: Any) -> Settings:
     return Settings.from_config({"clients": N, "method": "exact-cc", "out": str(out), **RULES, **more})
 
 
+@pytest.mark.slow
 def test_the_plan_is_what_the_run_takes(tmp_path: Path) -> None:
     planned, valued = FakeGrid(parties(digits(SIZES))), FakeGrid(parties(digits(SIZES)))
     plan = plan_federation(planned, settings(tmp_path), task())

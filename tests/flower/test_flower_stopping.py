@@ -61,6 +61,7 @@ def test_a_second_interrupt_does_not_stop_the_stopping(
     assert handled == [number]
 
 
+@pytest.mark.slow
 def test_who_does_not_listen_is_ended_with_what_it_started_and_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ class TestEvaluationAtTheNodes:
             ids.add(value_federation(grid, settings, Task("classification", 10)).game_id)
         assert len(ids) == 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("change", "says"),
         first_fast(

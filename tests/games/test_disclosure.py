@@ -72,6 +72,7 @@ def test_clients_without_data_or_with_the_same_send_what_is_trained() -> None:
     assert found.clients[0].solo == 2  # with a client without data it is by itself
 
 
+@pytest.mark.slow
 def test_a_folder_keeps_one_entry_for_every_run_that_trained(tmp_path: Path) -> None:
     for budget in (4, 4, 6):
         fv.run("digits", **SMALL, budget=budget, seeds=1, out=tmp_path, overwrite=True)

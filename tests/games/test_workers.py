@@ -254,6 +254,7 @@ class TestSideBySide:
         began, ended = np.loadtxt(log).T
         assert (ended - began).sum() > 1.5 * (ended.max() - began.min())
 
+    @pytest.mark.slow
     def test_outcomes_come_as_they_finish(self) -> None:
         def late(coalition: Coalition) -> float:
             time.sleep(0.8 if coalition == () else 0)
@@ -351,6 +352,7 @@ class TestFailures:
         assert "coalition (0, 2) (a, c): " in error
         assert set(kept) == {members(mask) for mask in range(8)} - {BAD}
 
+    @pytest.mark.slow
     def test_a_call_for_several_has_their_time_together(self) -> None:
         def slow(coalitions: list[Coalition]) -> list[float]:
             time.sleep(0.06 * len(coalitions))

@@ -460,6 +460,7 @@ def test_a_buffer_that_changes_after_all_is_found() -> None:
         final_models(session, digits(), SGD, MASKS)
 
 
+@pytest.mark.slow
 def test_frozen_parameters_are_held_once() -> None:
     """Bytes of a stack, of its programs and of the estimate follow what is trained, not the base."""
 

@@ -84,6 +84,7 @@ def test_every_name_of_scikit_learn_is_known() -> None:
     assert len(names_of("regression")) > 10
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**31), samples=st.integers(12, 40), classes=st.integers(2, 4), rounded=st.booleans()
 )
@@ -159,6 +160,7 @@ def hits(logits: Array, labels: Array) -> float:
 
 
 class TestInGames:
+    @pytest.mark.slow
     def test_values_of_a_part_with_luck_of_its_rows(self, one_thread: None) -> None:
         scenario = digits((20, 10), parts=True)
         game = FederatedGame(scenario, "linear", QUICK, metric="b/log_loss")

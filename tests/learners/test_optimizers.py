@@ -196,6 +196,7 @@ def test_balanced_weights_are_those_of_scikit_learn_for_each_client() -> None:
     check(rules(optimizer="sgd", class_weights="balanced"), lambda p: optim.SGD(p, 0.01), weight=weight)
 
 
+@pytest.mark.slow
 def test_accumulated_minibatches_are_one_large_batch() -> None:
     for together in (True, False):
         _, large = trained("mlp", SCENARIO, rules(batch=16, optimizer="sgd", clip=1), together)

@@ -102,6 +102,7 @@ class TestRows:
             assert outcome.rows["accuracy"].array().tolist() == right
             assert len(outcome.rows["accuracy"].data) == 13
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("task", "name"), [(t, n) for t in TASKS for n in METRICS[t]])
     def test_the_variance_is_that_of_another_sample(self, task: str, name: str) -> None:
         """Over many samples of test rows: what they say on average, and how the metric varies."""

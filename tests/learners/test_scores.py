@@ -111,6 +111,7 @@ class TestClassification:
         )
         assert all(np.isfinite(list(metrics.values())).all() for metrics in found)
 
+    @pytest.mark.slow
     @settings(max_examples=25)
     @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(2, 40), st.booleans())
     def test_any_models(self, seed: int, classes: int, samples: int, ties: bool) -> None:

@@ -112,6 +112,7 @@ class TestOverPeriods:
                 got[line.name] += line.paid
         assert got == dict.fromkeys("abc", Decimal("0.10"))
 
+    @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(st.data())
     def test_nothing_appears_or_vanishes_whatever_happens(self, data: st.DataObject) -> None:

@@ -221,6 +221,7 @@ class TestConvergence:
         np.testing.assert_allclose([sum(of) for of in found.values], total)
         assert len(found.counts) <= 12
 
+    @pytest.mark.slow
     def test_a_prefix_knows_only_what_was_trained_by_then(self) -> None:
         values, known = complete(saturating(6))
         order = {mask: of[0] for mask, of in reversed(known.utilities.items())}

@@ -89,6 +89,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "metric", first_fast(["accuracy", "loss", "auc", "f1", "balanced_accuracy", "correct"], keep=2)
 )

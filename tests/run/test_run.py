@@ -170,6 +170,7 @@ class TestRefusals:
 
 
 class TestCompare:
+    @pytest.mark.slow
     def test_every_evaluation_is_shared(self) -> None:
         methods = [name for name in SAMPLING if not name.startswith("exact")]
         asked: set[int] = set()
@@ -193,6 +194,7 @@ class TestCompare:
         assert [results[name].evaluations for name in results] == [2, 32, 32]
         assert len(recorder.evaluated) == 32
 
+    @pytest.mark.slow
     def test_without_methods_it_runs_what_the_budget_allows(self) -> None:
         game = learning_curve()
         assert list(fv.compare(game.table, budget=64)) == list(SAMPLING)

@@ -113,6 +113,7 @@ class TestRun:
 
 
 class TestDryRun:
+    @pytest.mark.slow
     def test_it_counts_what_the_run_trains(self, result: fv.Result) -> None:
         plan = job().plan()
         assert (plan.coalitions, plan.seeds, plan.work.trained, plan.stored) == (24, 3, 24, 0)

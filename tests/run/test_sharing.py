@@ -92,6 +92,7 @@ def slow_root(coalition: tuple[int, ...]) -> float:
     return float(len(coalition)) ** 0.5
 
 
+@pytest.mark.slow
 def test_a_claim_that_runs_out_is_overtaken_and_waiting_is_said(tmp_path: Path) -> None:
     """Of another machine's process nobody knows whether it is there: time tells."""
     path, stages = tmp_path / "store.db", []

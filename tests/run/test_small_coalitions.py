@@ -83,6 +83,7 @@ class TestNoSmallCoalitions:
     def test_with_one_it_is_the_plan_that_it_was(self) -> None:
         assert asked_by("surrogate", 10, 64) == asked_by("surrogate", 10, 64, min_coalition=1)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("least", first_fast([2, 3]))
     def test_values_keep_valid_intervals(self, least: int) -> None:
         held = []

@@ -228,6 +228,7 @@ class TestDatasets:
         assert made.test.x.shape == (12, 1, 4, 4)
         assert made.clients[1].y.tolist() == y.tolist()
 
+    @pytest.mark.slow
     def test_of_hugging_face(self):
         datasets = pytest.importorskip("datasets")
         rows = {"age": [40, 60] * 5, "dose": [0.5, 1.5] * 5, "label": [0, 1] * 5}

@@ -185,6 +185,7 @@ def test_a_process_killed_while_the_log_is_copied_back_loses_nothing(path: Path)
         assert store.verify() == []
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_whole_batches(path: Path) -> None:
     endless = """
 import itertools, sys

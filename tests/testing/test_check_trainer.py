@@ -34,6 +34,7 @@ class Mine:
         return self.inner.trace(scenario, learner, training)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", first_fast([{"model": "linear"}, {}]), ids=str)
 def test_a_right_one_passes(how: dict[str, Any]) -> None:
     check_trainer(Mine, **how)

@@ -213,6 +213,7 @@ def test_what_is_stored_is_on_the_page_within_two_seconds(tmp_path: Path) -> Non
             stream.close()
 
 
+@pytest.mark.slow
 def test_values_of_the_run_come_to_the_page(tmp_path: Path) -> None:
     with HeldRun(tmp_path / "run", hold_after=9) as held, served(tmp_path / "run") as server:
         stream = Stream(server)

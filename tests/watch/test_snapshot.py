@@ -193,6 +193,7 @@ def test_other_values_than_shapleys_are_named(tmp_path: Path) -> None:
         assert "The Banzhaf values of the clients, by exact." in watcher.parts()[1]["r0-values"]
 
 
+@pytest.mark.slow
 def test_a_run_that_begins_again_by_another_metric(tmp_path: Path) -> None:
     """No training is new, and yet the values are others."""
 
