@@ -25,8 +25,7 @@ Times are those of trainings one after the other (`paper_seconds`), as the paper
 by how much. Methods are the published ones. In the code of the paper's authors DIG-FL stands for trainings without each client and
 GTG-Shapley for another method, which decides some claims about time. Results of *older settings* were made before the experiments
 had the settings of today ([which](README.md#two-kinds-of-results)): with less data, without CC-Shapley as published, with
-DIG-FL in the unit of the loss, and with the accuracy of a single untrained model as v(∅). With XGBoost that v(∅) makes all
-relative errors large; see [adult](README.md#adult) for today's.
+DIG-FL in the unit of the loss, and with the accuracy of a single untrained model as v(∅).
 
 Made by `python -m fedvalue_paper.claims --results paper/results --out paper/CLAIMS.md`."""
 
