@@ -126,8 +126,32 @@ def test_nothing_is_tried_with_libraries_for_gpus(monkeypatch: pytest.MonkeyPatc
     cuda: list[str] = []
     try_dist.refuse_cuda(("pip", "install"), tmp_path / "report.json")
     cuda = ["nvidia-nccl-cu13", "nvidia-cublas"]
-    with pytest.raises(RuntimeError, match=r"2 packages of CUDA.*PIP_EXTRA_INDEX_URL"):
+    with pytest.raises(try_dist.LeftOutError, match=r"2 packages of CUDA.*PIP_EXTRA_INDEX_URL"):
         try_dist.refuse_cuda(("pip", "install"), tmp_path / "report.json")
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [("fine fine", 0), ("fine left", 0), ("left left", 1), ("fine failed", 1), ("left failed", 1)],
+)
+def test_a_trial_fails_where_one_failed_or_none_was_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], ends: str, code: int
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    import try_dist
+
+    def tried(python: str, wheel: Path, torch: bool) -> str:
+        if python == "fine":
+            return "fine"
+        raise try_dist.LeftOutError("CUDA") if python == "left" else RuntimeError("ended with 1")
+
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "fedvalue-1.whl").touch()
+    for name, value in {"ROOT": tmp_path, "pythons": lambda versions: ends.split(), "tried": tried}.items():
+        monkeypatch.setattr(try_dist, name, value)
+    monkeypatch.setattr("sys.argv", ["try_dist.py", "--torch"])
+    assert try_dist.main() == code
+    assert ("left was left out: CUDA" in capsys.readouterr().err) == ("left" in ends)
 
 
 def test_a_python_that_is_not_there_is_said() -> None:
