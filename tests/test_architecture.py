@@ -55,7 +55,14 @@ def imported_by(path: Path, for_types: bool = True) -> set[str]:
 
 
 MODULES = {module_name(path): path for path in FILES}
-IMPORTS = {name: imported_by(path) for name, path in MODULES.items()}
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """Of every module. Every worker collects these tests, and one runs them."""
+    return {name: imported_by(path) for name, path in MODULES.items()}
+
+
 CORE = [name for name in MODULES if not name.startswith(("fedvalue.cli", "fedvalue.__main__"))]
 ESTIMATOR_FILES = [name for name in MODULES if name.startswith("fedvalue.estimators.")]
 # What an estimator may know besides the files of its own folder.
@@ -102,7 +109,7 @@ def room(name: str) -> str:
 
 def offending(forbidden: Callable[[str, str], bool]) -> set[tuple[str, str]]:
     """Modules, and what they import though they must not."""
-    return {(name, other) for name, imports in IMPORTS.items() for other in imports if forbidden(name, other)}
+    return {(name, other) for name, known in imports().items() for other in known if forbidden(name, other)}
 
 
 class TestImports:
@@ -126,7 +133,7 @@ class TestImports:
     def test_only_runs_know_both_estimators_and_games(self) -> None:
         known: dict[str, set[str]] = {}
         for name in CORE:
-            known.setdefault(room(name), set()).update(map(room, IMPORTS[name]))
+            known.setdefault(room(name), set()).update(map(room, imports()[name]))
         both = {of for of, rooms in known.items() if {"estimators", "games"} <= rooms}
         assert both == {"run", "fedvalue", "testing"}
 

@@ -30,6 +30,8 @@ class Later:
         self.name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pytest asks everything in a module whether it is a fixture
+            raise AttributeError(name)
         return getattr(importlib.import_module(self.name), name)
 
 
